@@ -1,0 +1,63 @@
+"""The console command ``model-auditd``: picks a command, runs it, and turns how it ended into an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Final
+
+from auditd import __version__
+from auditd.cli.commands import COMMANDS
+from auditd.cli.status import Status
+from auditd.cli.terminal import PROGRAM, Terminal
+from auditd.errors import AuditError, SettingsError, UsageError
+
+_DESCRIPTION: Final = "Is every byte of your model files accounted for?"
+_STATUSES: Final = (
+    "exit status: 0 nothing wrong; 1 findings; 2 the command line or the configuration is wrong; "
+    "3 could not look, or not to the end"
+)
+
+
+def _parser(arguments: Sequence[str]) -> ArgumentParser:
+    parser = ArgumentParser(prog=PROGRAM, description=_DESCRIPTION, epilog=_STATUSES)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        below = commands.add_parser(command.name, help=command.does, description=f"{command.does}.", epilog=_STATUSES)
+        # Only what can be meant is imported: most of a short command's time is imports.
+        if command.name in arguments:
+            module = command.load()
+            module.configure(below)
+            below.set_defaults(run=module.run)
+    return parser
+
+
+def _exit_status(error: AuditError) -> Status:
+    return Status.USAGE if isinstance(error, UsageError | SettingsError) else Status.NOT_SEEN
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; ``argv`` is without the program's name. Returns the exit status."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    terminal = Terminal.standard()
+    try:
+        chosen = _parser(arguments).parse_args(arguments)
+        status: int = chosen.run(chosen, terminal)
+        terminal.out.flush()
+    except AuditError as error:
+        terminal.say(str(error))
+        return _exit_status(error)
+    except KeyboardInterrupt:
+        return Status.NOT_SEEN
+    except BrokenPipeError:
+        # Whoever read the output has enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Status.NOT_SEEN
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

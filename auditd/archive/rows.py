@@ -1,0 +1,63 @@
+"""The values that go into the store and come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from auditd.archive.state import Known
+from auditd.evidence.record import Evidence, Severity
+
+AlertEvent: TypeAlias = Literal["alert_raised", "alert_changed", "alert_repeated", "alert_cleared"]
+ClearedAs: TypeAlias = Literal["repaired", "removed", "superseded", "configuration"]
+Scope: TypeAlias = Literal["header", "full"]
+Fact: TypeAlias = str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """The life of one finding on one artifact. ``alert_id`` is None until it is stored; times are wall-clock seconds.
+
+    ``rule`` is the finding's constraint or ``""``; ``figures`` are compared to tell a change; ``facts`` is what
+    its events say; ``untold`` is the event that was committed and not yet said.
+    """
+
+    path: bytes
+    code: str
+    rule: str
+    scope: Scope
+    severity: Severity
+    figures: str
+    facts: Mapping[str, Fact]
+    evidence_id: str
+    raised_at: float
+    told_at: float
+    cleared_at: float | None = None
+    cleared_as: ClearedAs | None = None
+    untold: AlertEvent | None = None
+    alert_id: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What makes it one alert on its artifact."""
+        return self.code, self.rule
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All that one inspection changes, stored in one transaction."""
+
+    path: bytes
+    evidence: Evidence
+    known: Known
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as it stands in the store."""
+
+    sequence: int
+    path: bytes
+    evidence: Evidence

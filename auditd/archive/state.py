@@ -1,0 +1,159 @@
+"""Whether an artifact has to be read again. Pure.
+
+A file is known by device, inode, size, mtime_ns and ctime_ns: a change that puts the modification time back still
+moves the change time. What the last complete evidence saw under the same settings is not read again; what came to
+nothing is tried again with doubling delays.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from auditd.evidence.record import Evidence, FileIdentity
+
+#: First and longest delay in seconds before the same identity is tried again.
+RETRY_FIRST_SECONDS: Final = 60.0
+RETRY_LONGEST_SECONDS: Final = 6 * 3600.0
+
+#: Outcomes that need no second look: everything that could be said was said.
+_FINAL_OUTCOMES: Final = frozenset({"complete", "refused"})
+
+
+class Fingerprint(NamedTuple):
+    """What tells one state of a file from another; times in nanoseconds since the epoch."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of_status(cls, status: os.stat_result) -> Fingerprint:
+        """From a file's stat."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    @classmethod
+    def of_identity(cls, identity: FileIdentity) -> Fingerprint:
+        """From an evidence record."""
+        return cls(
+            identity.device, identity.inode, identity.size, int(identity.mtime_ns), int(identity.ctime_ns)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Fingerprint:
+        """From the form that :meth:`text` gives."""
+        return cls(*map(int, text.split(" ")))
+
+    def text(self) -> str:
+        """One line for the store: device and inode may be wider than its integers."""
+        return " ".join(map(str, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the store knows of an artifact: its last complete evidence, and the attempts since that came to nothing."""
+
+    fingerprint: Fingerprint | None = None
+    settings: str | None = None
+    mode: str | None = None
+    run: int = 0
+    evidence_id: str | None = None
+    tried: Fingerprint | None = None
+    failures: int = 0
+    retry_at: float | None = None
+
+
+class Need(Enum):
+    """What an artifact needs now."""
+
+    NOTHING = "nothing"
+    HEADER = "header"
+    DIGEST = "digest"
+    #: Something, but not before ``retry_at``.
+    LATER = "later"
+
+
+def same_file(known: Fingerprint, seen: Fingerprint, *, same_run: bool) -> bool:
+    """Whether the two are one state of one file. Device numbers are given anew at every mount, so between
+    two runs of the program they say nothing."""
+    return known[1:] == seen[1:] and (not same_run or known.device == seen.device)
+
+
+def need(known: Known | None, seen: Fingerprint, *, settings: str, mode: str, run: int, now: float) -> Need:
+    """What the file ``seen`` needs under ``settings`` (a digest) and hash ``mode``; ``now`` is wall-clock seconds."""
+    if known is None:
+        return Need.HEADER
+    if (
+        known.retry_at is not None
+        and now < known.retry_at
+        and known.tried is not None
+        and same_file(known.tried, seen, same_run=False)
+    ):
+        return Need.LATER
+    same_run = known.run == run
+    if (
+        known.fingerprint is None
+        or known.settings != settings
+        or not same_file(known.fingerprint, seen, same_run=same_run)
+    ):
+        return Need.HEADER
+    return Need.DIGEST if mode == "full" and known.mode != "full" else Need.NOTHING
+
+
+def is_final(evidence: Evidence) -> bool:
+    """Whether this evidence settles the matter until the file or the settings change."""
+    return evidence.outcome in _FINAL_OUTCOMES and evidence.identity.status == "unchanged"
+
+
+def retry_delay(failures: int) -> float:
+    """Seconds to wait after the ``failures``-th attempt (from 1) on one identity came to nothing."""
+    return min(RETRY_FIRST_SECONDS * 2.0 ** (min(failures, 32) - 1), RETRY_LONGEST_SECONDS)
+
+
+def after(
+    known: Known | None,
+    evidence: Evidence,
+    seen: Fingerprint,
+    *,
+    mode: str,
+    run: int,
+    now: float,
+    interrupted: bool = False,
+) -> Known:
+    """What is known once ``evidence`` of the file ``seen`` is recorded.
+
+    An inspection that the end of the daemon ``interrupted`` is nobody's failure: it leaves no delay.
+    """
+    before = known or Known()
+    if is_final(evidence) and evidence.identity.before is not None:
+        return Known(
+            fingerprint=Fingerprint.of_identity(evidence.identity.before),
+            settings=evidence.producer.configuration,
+            mode=mode,
+            run=run,
+            evidence_id=evidence.evidence_id,
+        )
+    if interrupted:
+        return before
+    return failed(before, seen, now)
+
+
+def failed(known: Known | None, seen: Fingerprint, now: float) -> Known:
+    """What is known once an attempt on the file ``seen`` came to nothing."""
+    before = known or Known()
+    again = before.tried is not None and same_file(before.tried, seen, same_run=False)
+    failures = before.failures + 1 if again else 1
+    return Known(
+        fingerprint=before.fingerprint,
+        settings=before.settings,
+        mode=before.mode,
+        run=before.run,
+        evidence_id=before.evidence_id,
+        tried=seen,
+        failures=failures,
+        retry_at=now + retry_delay(failures),
+    )

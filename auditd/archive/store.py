@@ -1,0 +1,444 @@
+"""The evidence store: what one process writes and any process may read.
+
+Every change is one transaction that is on the disk when the call returns (WAL, full synchronous). Calls are short,
+may come from any thread and exclude each other. :class:`auditd.errors.StoreError` is the only error raised; after
+one the same call may be made again: the connection is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+from auditd.archive import chain, schema
+from auditd.archive.lock import WriterLock
+from auditd.archive.rows import Alert, Entry, Stored
+from auditd.archive.state import Fingerprint, Known
+from auditd.errors import StoreError
+from auditd.evidence import canonical
+from auditd.evidence.record import Evidence
+from auditd.evidence.text import printable
+
+#: Level 1 gives a sixth of the JSON; higher levels take ten times as long for a tenth less.
+_COMPRESSION: Final = 1
+
+#: How long another process's read transaction may hold up a checkpoint or a schema change.
+_BUSY_SECONDS: Final = 10.0
+
+#: Rows read under the lock at a time.
+_PAGE: Final = 500
+
+_ALERT_COLUMNS: Final = (
+    "path, code, rule, scope, severity, figures, facts, evidence_id, raised_at, told_at, cleared_at, cleared_as, "
+    "untold, alert_id"
+)
+
+T = TypeVar("T")
+
+
+def compress(evidence: Evidence) -> bytes:
+    """A record as it is kept."""
+    return zlib.compress(canonical.encode(evidence), _COMPRESSION)
+
+
+def expand(record: bytes) -> Evidence:
+    """The record that :func:`compress` was given."""
+    return canonical.decode(zlib.decompress(record))
+
+
+def below(directory: bytes) -> tuple[bytes, bytes]:
+    """The half-open range of all paths below ``directory`` in byte order: ``0`` is the byte after ``/``."""
+    stem = directory.rstrip(b"/")
+    return stem + b"/", stem + b"0"
+
+
+class Store:
+    """One open store. With ``writer`` it is made if need be, locked, and this is run number :attr:`run`."""
+
+    def __init__(self, path: str, *, writer: bool) -> None:
+        self.path = path
+        self.run = 0
+        self._writer = writer
+        self._guard = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._lock = self._take_lock() if writer else None
+        try:
+            self.run = self._begin_run() if writer else 0
+            self._call(lambda _: None)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file and release the lock."""
+        with self._guard:
+            self._disconnect()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- the connection ----------------------------------------------------------------------------------
+
+    def _take_lock(self) -> WriterLock:
+        directory = os.path.dirname(self.path)
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{printable(directory)}: {error.strerror}") from error
+        return WriterLock(self.path)
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "rwc" if self._writer else "ro"
+        connection = sqlite3.connect(
+            f"file:{quote(os.fsencode(self.path))}?mode={mode}",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            if self._writer:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                schema.prepare(connection, printable(self.path))
+            elif schema.version_of(connection) > schema.VERSION:
+                raise StoreError(f"{printable(self.path)}: written by a newer version of this program")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do ``work`` on the connection; an error costs the connection and becomes a ``StoreError``."""
+        with self._guard:
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                return work(self._connection)
+            except sqlite3.Error as error:
+                self._disconnect()
+                raise StoreError(f"{printable(self.path)}: {error}") from error
+
+    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do ``work`` as one transaction."""
+
+        def change(connection: sqlite3.Connection) -> T:
+            with _transaction(connection):
+                return work(connection)
+
+        return self._call(change)
+
+    def _pages(self, query: Callable[[sqlite3.Connection, T], list[tuple[Any, ...]]], first: T) -> Iterator[Any]:
+        """Rows in the order of their first column, a page at a time, so that nothing waits for a slow reader."""
+        key: Any = first
+        while rows := self._call(lambda connection, key=key: query(connection, key)):  # type: ignore[misc]
+            yield from rows
+            key = rows[-1][0]
+
+    def _begin_run(self) -> int:
+        def begin(connection: sqlite3.Connection) -> int:
+            connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'run'")
+            value: int = connection.execute("SELECT value FROM counters WHERE name = 'run'").fetchone()[0]
+            return value
+
+        return self._change(begin)
+
+    # --- evidence ----------------------------------------------------------------------------------------
+
+    def record(self, entry: Entry) -> int:
+        """Store a record, its link in the chain, what is known of its artifact and its alerts; the sequence number."""
+        packed = compress(entry.evidence)
+        return self._change(lambda connection: _record(connection, entry, packed))
+
+    def unlogged(self, after: int = 0) -> Iterator[Stored]:
+        """The records after sequence number ``after`` that are not known to stand in the log, in order."""
+
+        def page(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes, bytes]]:
+            return connection.execute(
+                "SELECT sequence, path, record FROM evidence WHERE logged = 0 AND sequence > ? ORDER BY sequence LIMIT 1",
+                (last,),
+            ).fetchall()
+
+        for sequence, path, record in self._pages(page, after):
+            yield Stored(sequence, path, expand(record))
+
+    def mark_logged(self, last: int) -> None:
+        """The lines of all records up to sequence number ``last`` are on the disk."""
+        self._change(
+            lambda connection: connection.execute(
+                "UPDATE evidence SET logged = 1 WHERE logged = 0 AND sequence <= ?", (last,)
+            )
+        )
+
+    def evidence(self, evidence_id: str) -> Evidence | None:
+        """The complete record of this id."""
+        row = self._call(
+            lambda connection: connection.execute(
+                "SELECT record FROM evidence WHERE evidence_id = ?", (evidence_id,)
+            ).fetchone()
+        )
+        return None if row is None else expand(row[0])
+
+    def records(self, path: bytes | None = None) -> Iterator[Stored]:
+        """All records, or those of one path, in the order of recording."""
+
+        def page(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes, bytes]]:
+            where = "sequence > ?" if path is None else "sequence > ? AND path = ?"
+            values = (last,) if path is None else (last, path)
+            return connection.execute(
+                f"SELECT sequence, path, record FROM evidence WHERE {where} ORDER BY sequence LIMIT 20",  # noqa: S608
+                values,
+            ).fetchall()
+
+        for sequence, name, record in self._pages(page, 0):
+            yield Stored(sequence, name, expand(record))
+
+    def links(self) -> Iterator[tuple[int, str, bytes]]:
+        """The chain: sequence number, evidence id, value."""
+
+        def page(connection: sqlite3.Connection, last: int) -> list[tuple[int, str, bytes]]:
+            return connection.execute(
+                "SELECT sequence, evidence_id, value FROM chain WHERE sequence > ? ORDER BY sequence LIMIT ?",
+                (last, _PAGE),
+            ).fetchall()
+
+        return self._pages(page, 0)
+
+    # --- artifacts ---------------------------------------------------------------------------------------
+
+    def known(self, path: bytes) -> Known | None:
+        """What is known of an artifact; None if nothing."""
+        row = self._call(
+            lambda connection: connection.execute(
+                "SELECT identity, settings, mode, run, evidence_id, tried, failures, retry_at FROM artifacts"
+                " WHERE path = ?",
+                (path,),
+            ).fetchone()
+        )
+        if row is None:
+            return None
+        identity, settings, mode, run, evidence_id, tried, failures, retry_at = row
+        return Known(
+            None if identity is None else Fingerprint.parse(identity),
+            settings,
+            mode,
+            run or 0,
+            evidence_id,
+            None if tried is None else Fingerprint.parse(tried),
+            failures,
+            retry_at,
+        )
+
+    def remember(self, path: bytes, known: Known) -> None:
+        """Replace what is known of an artifact, without a record."""
+        self._change(lambda connection: _remember(connection, path, known))
+
+    def artifacts(self, directory: bytes) -> Iterator[bytes]:
+        """The paths of the artifacts known below ``directory``, in byte order."""
+        return self._paths("artifacts", directory)
+
+    def sniffed(self, directory: bytes) -> Iterator[bytes]:
+        """The paths of the files below ``directory`` whose first bytes are known, in byte order."""
+        return self._paths("sniffs", directory)
+
+    def _paths(self, table: str, directory: bytes) -> Iterator[bytes]:
+        first, end = below(directory)
+
+        def page(connection: sqlite3.Connection, last: bytes) -> list[tuple[bytes]]:
+            return connection.execute(
+                f"SELECT path FROM {table} WHERE path > ? AND path < ? ORDER BY path LIMIT ?",  # noqa: S608
+                (last, end, _PAGE),
+            ).fetchall()
+
+        return (path for (path,) in self._pages(page, first))
+
+    def forget(self, path: bytes, alerts: Iterable[Alert] = ()) -> None:
+        """An artifact is gone: forget its state (its evidence stays) and store its alerts, cleared."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM artifacts WHERE path = ?", (path,))
+            connection.execute("DELETE FROM sniffs WHERE path = ?", (path,))
+            for alert in alerts:
+                _put_alert(connection, alert)
+
+        self._change(forget)
+
+    # --- first bytes -------------------------------------------------------------------------------------
+
+    def sniff(self, path: bytes, seen: Fingerprint) -> bool | None:
+        """Whether the file in this state is known to begin like a model; None if it was not looked at.
+
+        An artifact that is known stays one: a model that was overwritten with zeros is a loss, not an odd file.
+        """
+
+        def look(connection: sqlite3.Connection) -> bool | None:
+            if connection.execute("SELECT 1 FROM artifacts WHERE path = ?", (path,)).fetchone():
+                return True
+            row = connection.execute("SELECT identity, model FROM sniffs WHERE path = ?", (path,)).fetchone()
+            return bool(row[1]) if row is not None and row[0] == seen.text() else None
+
+        return self._call(look)
+
+    def remember_sniffs(self, sniffs: Iterable[tuple[bytes, Fingerprint, bool]]) -> None:
+        """Remember what the first bytes of files said."""
+        rows = [(path, seen.text(), int(model)) for path, seen, model in sniffs]
+        self._change(lambda connection: connection.executemany("INSERT OR REPLACE INTO sniffs VALUES (?, ?, ?)", rows))
+
+    def forget_sniffs(self, paths: Iterable[bytes]) -> None:
+        """Files whose first bytes were known are gone."""
+        rows = [(path,) for path in paths]
+        if rows:
+            self._change(lambda connection: connection.executemany("DELETE FROM sniffs WHERE path = ?", rows))
+
+    # --- alerts ------------------------------------------------------------------------------------------
+
+    def open_alerts(self, path: bytes) -> list[Alert]:
+        """The open alerts of one artifact."""
+        return self._alerts("path = ? AND cleared_at IS NULL", path)
+
+    def all_open_alerts(self, after: int = 0) -> Iterator[Alert]:
+        """All open alerts in the order in which they were raised."""
+        while page := self._alerts(f"cleared_at IS NULL AND alert_id > ? ORDER BY alert_id LIMIT {_PAGE}", after):
+            yield from page
+            after = page[-1].alert_id or 0
+
+    def untold_alerts(self) -> list[Alert]:
+        """The alerts with an event that was committed and is not known to have been said, in order."""
+        return self._alerts(f"untold IS NOT NULL ORDER BY alert_id LIMIT {_PAGE}")
+
+    def alerts_told_before(self, moment: float) -> list[Alert]:
+        """Open alerts that were last told before ``moment`` (wall-clock seconds)."""
+        return self._alerts(f"cleared_at IS NULL AND told_at < ? ORDER BY alert_id LIMIT {_PAGE}", moment)
+
+    def put_alerts(self, alerts: Iterable[Alert]) -> None:
+        """Store alerts that changed without a new record."""
+        self._change(lambda connection: [_put_alert(connection, alert) for alert in alerts])
+
+    def mark_told(self, alert_ids: Iterable[int]) -> None:
+        """The events of these alerts have been said."""
+        rows = [(alert_id,) for alert_id in alert_ids]
+        self._change(
+            lambda connection: connection.executemany("UPDATE alerts SET untold = NULL WHERE alert_id = ?", rows)
+        )
+
+    def count_open_alerts(self) -> dict[tuple[str, str], int]:
+        """How many alerts are open, by code and severity."""
+        rows = self._call(
+            lambda connection: connection.execute(
+                "SELECT code, severity, count(*) FROM alerts WHERE cleared_at IS NULL GROUP BY code, severity"
+            ).fetchall()
+        )
+        return {(code, severity): count for code, severity, count in rows}
+
+    def _alerts(self, where: str, *values: object) -> list[Alert]:
+        rows = self._call(
+            lambda connection: connection.execute(
+                f"SELECT {_ALERT_COLUMNS} FROM alerts WHERE {where}",  # noqa: S608 (the callers above, no input)
+                values,
+            ).fetchall()
+        )
+        return [Alert(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk may have rolled it back already; what matters is the error that is on its way.
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _record(connection: sqlite3.Connection, entry: Entry, packed: bytes) -> int:
+    evidence = entry.evidence
+    before = evidence.identity.before
+    # A commit that failed may have reached the disk all the same, and is then made a second time.
+    there = connection.execute(
+        "SELECT sequence FROM evidence WHERE evidence_id = ?", (evidence.evidence_id,)
+    ).fetchone()
+    if there is not None:
+        return int(there[0])
+    cursor = connection.execute(
+        "INSERT INTO evidence (evidence_id, recorded_at, path, outcome, verdict, identity, settings, record)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            evidence.evidence_id,
+            evidence.recorded_at,
+            entry.path,
+            evidence.outcome,
+            evidence.verdict,
+            None if before is None else Fingerprint.of_identity(before).text(),
+            evidence.producer.configuration,
+            packed,
+        ),
+    )
+    sequence = cursor.lastrowid or 0
+    last = connection.execute("SELECT value FROM chain ORDER BY sequence DESC LIMIT 1").fetchone()
+    value = chain.link(chain.GENESIS if last is None else last[0], evidence.evidence_id)
+    connection.execute("INSERT INTO chain VALUES (?, ?, ?)", (sequence, evidence.evidence_id, value))
+    _remember(connection, entry.path, entry.known)
+    for alert in entry.alerts:
+        _put_alert(connection, alert)
+    return sequence
+
+
+def _remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            path,
+            None if known.fingerprint is None else known.fingerprint.text(),
+            known.settings,
+            known.mode,
+            known.run,
+            known.evidence_id,
+            None if known.tried is None else known.tried.text(),
+            known.failures,
+            known.retry_at,
+        ),
+    )
+
+
+def _put_alert(connection: sqlite3.Connection, alert: Alert) -> None:
+    connection.execute(
+        f"INSERT OR REPLACE INTO alerts ({_ALERT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (
+            alert.path,
+            alert.code,
+            alert.rule,
+            alert.scope,
+            alert.severity,
+            alert.figures,
+            json.dumps(dict(alert.facts)),
+            alert.evidence_id,
+            alert.raised_at,
+            alert.told_at,
+            alert.cleared_at,
+            alert.cleared_as,
+            alert.untold,
+            alert.alert_id,
+        ),
+    )

@@ -1,0 +1,123 @@
+"""``model-auditd audit PATH...``: every model file of files and trees, each once, in one table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from auditd.cli.interruption import Interruption
+from auditd.cli.options import Detail, Look, add_json, add_look, detailed
+from auditd.cli.status import Status, status_of, worst
+from auditd.cli.targets import Target, targets
+from auditd.cli.terminal import Terminal, progress_of
+from auditd.errors import InspectionStopped, UsageError
+from auditd.evidence.text import printable
+from auditd.inspection.inspector import inspect
+from auditd.inspection.request import Checkpoint
+from auditd.inspection.scan import Unseen
+from auditd.report.progress import ProgressLine
+from auditd.report.table import Row, row, table, unseen_row
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=os.fsencode, help="a file, or a directory to walk")
+    parser.add_argument(
+        "--files-from",
+        metavar="FILE",
+        type=os.fsencode,
+        help="also the paths in this file (-: standard input), separated by NUL if there is one in it, else by lines",
+    )
+    add_look(parser, default_hash="expected")
+    add_json(parser, "one evidence a line as JSON")
+    parser.add_argument("--follow-links", action="store_true", help="follow links to directories, and out of a PATH")
+
+
+def run(arguments: Namespace, terminal: Terminal) -> Status:
+    """Inspect every target; the worst status is the command's."""
+    paths = [*arguments.paths, *(_listed(arguments.files_from) if arguments.files_from else ())]
+    if not paths and not arguments.files_from:
+        raise UsageError("audit: give a PATH, or --files-from FILE")
+    audit = _Audit(terminal, Look.of(arguments), arguments.json, arguments.detail, terminal.progress_line())
+    with Interruption() as interruption:
+        try:
+            for target in targets(paths, follow_links=arguments.follow_links, checkpoint=interruption.checkpoint):
+                audit.take(target, interruption.checkpoint)
+        except InspectionStopped as stopped:
+            audit.statuses.add(Status.NOT_SEEN)
+            terminal.say(f"{stopped}; what follows is not everything" if not arguments.json else str(stopped))
+        audit.finish()
+    return worst(audit.statuses)
+
+
+def _listed(source: bytes) -> Iterator[bytes]:
+    """The paths in a list, without empty ones; a name may hold a line feed, so NUL goes first."""
+    try:
+        content = sys.stdin.buffer.read() if source == b"-" else _content(source)
+    except OSError as error:
+        raise UsageError(f"--files-from {printable(source)}: {error.strerror}") from None
+    return filter(None, content.split(b"\0" if b"\0" in content else b"\n"))
+
+
+def _content(path: bytes) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@dataclass(slots=True)
+class _Audit:
+    """A run under way: what was seen so far."""
+
+    terminal: Terminal
+    look: Look
+    json: bool
+    detail: Detail | None
+    line: ProgressLine | None
+    rows: list[Row] = field(default_factory=list)
+    statuses: set[Status] = field(default_factory=set)
+    other_files: int = 0
+    inspected: int = 0
+
+    def take(self, target: Target, checkpoint: Checkpoint) -> None:
+        """Look at one target, and show or keep what is found."""
+        if target is None:
+            self.other_files += 1
+        elif isinstance(target, Unseen):
+            self._unseen(target)
+        else:
+            checkpoint()
+            self._inspect(target, checkpoint)
+
+    def _inspect(self, path: bytes, checkpoint: Checkpoint) -> None:
+        self.inspected += 1
+        if self.line:
+            self.line.begin(f"file {self.inspected:,}  {printable(path)}")
+        evidence = inspect(self.look.at(path), checkpoint, progress_of(self.line))
+        self.statuses.add(status_of(evidence))
+        if self.json:
+            self._clear()
+            self.terminal.record(detailed(evidence, self.detail))
+        else:
+            self.rows.append(row(evidence))
+
+    def _unseen(self, target: Unseen) -> None:
+        """A directory that cannot be read has no record in JSON but its own: the same look, which fails alike."""
+        self.statuses.add(Status.NOT_SEEN)
+        if self.json:
+            self._clear()
+            self.terminal.record(detailed(inspect(self.look.at(target.path)), self.detail))
+        else:
+            self.rows.append(unseen_row(target.path, os.strerror(target.errno)))
+
+    def _clear(self) -> None:
+        if self.line:
+            self.line.clear()
+
+    def finish(self) -> None:
+        """Show what was kept."""
+        self._clear()
+        if not self.json:
+            self.terminal.lines(table(self.rows, self.other_files, self.terminal.columns, self.terminal.paint))

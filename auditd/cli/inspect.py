@@ -1,0 +1,97 @@
+"""``model-auditd inspect FILE``: one artifact, for a person or as one line of JSON."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from argparse import ArgumentParser, Namespace
+
+from auditd.cli.interruption import Interruption
+from auditd.cli.options import Look, add_json, add_look, detailed
+from auditd.cli.status import Status, status_of, worst
+from auditd.cli.terminal import Terminal, progress_of
+from auditd.errors import UsageError
+from auditd.evidence.canonical import encode
+from auditd.evidence.text import printable, quoted
+from auditd.inspection.inspector import inspect
+from auditd.report.declarations import declarations
+from auditd.report.summary import summary
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=os.fsencode)
+    add_look(parser, default_hash="header")
+    add_json(parser, "the evidence as one line of JSON")
+    parser.add_argument(
+        "--evidence-output", metavar="FILE", type=os.fsencode, help="also write the complete evidence into this file"
+    )
+
+
+def run(arguments: Namespace, terminal: Terminal) -> Status:
+    """Inspect, write, show."""
+    output = arguments.evidence_output
+    if output is not None:
+        _refuse_to_overwrite(arguments.file, output)
+    line = terminal.progress_line()
+    if line:
+        line.begin(printable(arguments.file))
+    with Interruption() as interruption:
+        evidence = inspect(Look.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
+    if line:
+        line.clear()
+    status = status_of(evidence)
+    if output is not None:
+        status = worst((status, _write(output, encode(evidence) + b"\n", terminal)))
+    if arguments.json:
+        terminal.record(detailed(evidence, arguments.detail))
+    else:
+        terminal.lines(summary(evidence, terminal.columns, terminal.paint))
+        if arguments.detail == "complete":
+            terminal.lines(declarations(evidence))
+    return status
+
+
+def _refuse_to_overwrite(model: bytes, output: bytes) -> None:
+    try:
+        same = os.path.samefile(model, output)
+    except OSError:
+        return
+    if same:
+        raise UsageError(f"--evidence-output {quoted(output)} is the file that is to be inspected")
+
+
+def _write(path: bytes, content: bytes, terminal: Terminal) -> Status:
+    """Write ``content``, all of it or nothing, and say so if it cannot be done."""
+    try:
+        if _is_plain(path):
+            _replace(path, content)
+        else:
+            with open(path, "wb") as file:
+                file.write(content)
+    except OSError as error:
+        terminal.say(f"{printable(path)}: the evidence cannot be written: {error.strerror}")
+        return Status.NOT_SEEN
+    return Status.CLEAR
+
+
+def _is_plain(path: bytes) -> bool:
+    """Whether ``path`` is a regular file or not there yet; a pipe or a device must not be replaced by a file."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _replace(path: bytes, content: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=b".model-auditd-", dir=os.path.dirname(path) or b".")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

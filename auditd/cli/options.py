@@ -1,0 +1,72 @@
+"""Options that several commands share, and the request that they make."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from auditd import __version__
+from auditd.cli.terminal import PROGRAM
+from auditd.evidence.canonical import summary
+from auditd.evidence.record import Evidence, Producer
+from auditd.inspection.request import HashMode, Request
+from auditd.settings import HASH_CHOICES, LAYOUT_CHOICES, InspectSettings, Settings, configuration_digest
+
+Detail: TypeAlias = Literal["summary", "complete"]
+
+
+def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
+    """How files are looked at."""
+    parser.add_argument(
+        "--hash",
+        choices=HASH_CHOICES,
+        default=default_hash,
+        help="how much is read: the header; all of it where a published digest is known; all of it (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--layout",
+        choices=LAYOUT_CHOICES,
+        default="auto",
+        metavar="NAME",
+        help=f"the table of tensor sizes that is believed: {', '.join(LAYOUT_CHOICES)} (default: %(default)s)",
+    )
+    parser.add_argument("--unfinished", action="store_true", help="also look at downloads that are not finished")
+
+
+def add_json(parser: ArgumentParser, what: str) -> None:
+    """How results are shown."""
+    parser.add_argument("--json", action="store_true", help=f"print {what} and nothing else")
+    parser.add_argument("--detail", choices=("summary", "complete"), help="how much of a record is shown")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a command looks at each of its files."""
+
+    producer: Producer
+    hash_mode: HashMode
+    layout: str
+    unfinished: bool
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> Look:
+        """The options of :func:`add_look`."""
+        settings = Settings(inspect=InspectSettings(hash=arguments.hash, layout=arguments.layout))
+        producer = Producer(
+            name=PROGRAM,
+            version=__version__,
+            host=os.uname().nodename,
+            configuration=configuration_digest(settings),
+        )
+        return cls(producer, arguments.hash, arguments.layout, arguments.unfinished)
+
+    def at(self, path: bytes) -> Request:
+        """The request for one file."""
+        return Request(path, self.producer, hash_mode=self.hash_mode, layout=self.layout, unfinished=self.unfinished)
+
+
+def detailed(evidence: Evidence, detail: Detail | None) -> Evidence:
+    """The record as JSON shows it: complete unless a summary was asked for."""
+    return summary(evidence) if detail == "summary" else evidence

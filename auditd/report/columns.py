@@ -1,0 +1,80 @@
+"""Text in the columns of a terminal: its width, cut and wrapped. Widths are in character cells."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from auditd.evidence.text import printable
+
+ELLIPSIS: Final = "…"
+_WIDE: Final = frozenset("WF")
+#: Marks that are drawn over the character before them.
+_OVERLAID: Final = frozenset({"Mn", "Me"})
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in _OVERLAID:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
+
+
+def width(text: str) -> int:
+    """The cells that printable ``text`` takes."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _prefix(characters: Iterable[str], cells: int) -> Iterator[str]:
+    for character in characters:
+        cells -= _cells(character)
+        if cells < 0:
+            return
+        yield character
+
+
+def cut_left(text: str, cells: int) -> str:
+    """``text`` in at most ``cells`` cells, at least 1: its end stays, because names differ there."""
+    if width(text) <= cells:
+        return text
+    kept = list(_prefix(reversed(text), cells - 1))
+    while kept and _cells(kept[-1]) == 0:  # a mark whose character was cut
+        kept.pop()
+    return ELLIPSIS + "".join(reversed(kept))
+
+
+def left(text: str, cells: int) -> str:
+    """``text`` filled up with spaces on its right."""
+    return text + " " * (cells - width(text))
+
+
+def right(text: str, cells: int) -> str:
+    """``text`` filled up with spaces on its left."""
+    return " " * (cells - width(text)) + text
+
+
+def _pieces(word: str, cells: int) -> Iterator[str]:
+    """A word in pieces of at most ``cells`` cells."""
+    while width(word) > cells:
+        piece = "".join(_prefix(word, cells)) or word[0]
+        yield piece
+        word = word[len(piece) :]
+    yield word
+
+
+def wrap(text: str, cells: int) -> list[str]:
+    """``text`` broken at spaces, and inside words that are longer than a line; at least one line."""
+    lines = [""]
+    for word in text.split(" "):
+        for piece in _pieces(word, cells):
+            longer = f"{lines[-1]} {piece}" if lines[-1] else piece
+            if width(longer) <= cells:
+                lines[-1] = longer
+            else:
+                lines.append(piece)
+    return lines
+
+
+def defused(text: str, limit: int | None = None) -> str:
+    """Text that was made printable when it was recorded, in case it was not: escapes stay as they are."""
+    return printable(text, limit).replace("\\\\", "\\")

@@ -1,0 +1,149 @@
+"""Many files in one table: the worst first, a line for each, then what is wrong and what to do about it.
+
+A :class:`Row` keeps what the table shows of a record and nothing more, so that a tree of a hundred thousand
+files fits into memory.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from auditd.evidence.findings import SEVERITY_ORDER, VERDICT_ORDER, at_least
+from auditd.evidence.record import Artifact, Evidence
+from auditd.evidence.text import printable
+from auditd.report.columns import cut_left, defused, left, right, width, wrap
+from auditd.report.figures import counted, rounded, signed
+from auditd.report.paint import Paint, plain
+
+NOT_SEEN: Final = "not seen"
+
+#: What could not be looked at stands where ``unknown`` does: it may be anything.
+_ORDER: Final[dict[str, int]] = {verdict: rank for rank, verdict in enumerate((*VERDICT_ORDER, "in_progress"))}
+_ORDER[NOT_SEEN] = _ORDER["unknown"]
+
+_INDENT: Final = "    "
+_GAP: Final = "  "
+#: Sentences are not set wider than this, and this wide where nobody says how wide the paper is.
+_TEXT_COLUMNS: Final = 80
+#: A name is never cut shorter.
+_NAME_COLUMNS: Final = 16
+_TITLES: Final = ("VERDICT", "RESIDUE", "SIZE", "FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Why a file is not simply sound; printable."""
+
+    severity: str
+    code: str
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One file, printable: ``residue`` and ``size`` in bytes, None where not known."""
+
+    verdict: str
+    residue: int | None
+    size: int | None
+    path: str
+    remarks: tuple[Remark, ...] = ()
+
+
+def shown_path(artifact: Artifact) -> str:
+    """The artifact's path for the eye, from its exact bytes where it is not text."""
+    return printable(base64.b64decode(artifact.path_base64) if artifact.path_base64 else artifact.path)
+
+
+def row(evidence: Evidence) -> Row:
+    """What the table shows of one record."""
+    accounting = evidence.accounting
+    return Row(
+        verdict=evidence.verdict,
+        residue=accounting.residue if accounting else None,
+        size=evidence.artifact.size,
+        path=shown_path(evidence.artifact),
+        remarks=() if evidence.verdict == "sound" else _remarks(evidence),
+    )
+
+
+def unseen_row(path: bytes, reason: str) -> Row:
+    """A place that could not be looked at, and why."""
+    return Row(NOT_SEEN, None, None, printable(path), (Remark("warning", NOT_SEEN, printable(reason), ""),))
+
+
+def _remarks(evidence: Evidence) -> tuple[Remark, ...]:
+    """The findings that make the verdict, worst first; without any, the error."""
+    notable = [f for f in evidence.findings if at_least(f.severity, "notice")] or evidence.findings
+    notable = sorted(notable, key=lambda finding: -SEVERITY_ORDER.index(finding.severity))
+    if notable:
+        return tuple(Remark(f.severity, f.code, defused(f.message), defused(f.advice)) for f in notable)
+    error = evidence.error
+    return (Remark("warning", error.code, defused(error.message), ""),) if error else ()
+
+
+def table(rows: Iterable[Row], other_files: int, columns: int | None = None, paint: Paint = plain) -> list[str]:
+    """The whole report as lines. ``columns`` None cuts no name: the lines go to a file or a pager."""
+    ordered = sorted(rows, key=lambda line: (_ORDER[line.verdict], line.path))
+    text_columns = min(columns or _TEXT_COLUMNS, _TEXT_COLUMNS)
+    lines = [*_lines(ordered, columns, text_columns, paint)]
+    advice = _advice(ordered, text_columns, paint)
+    return [*lines, *advice, *wrap(_totals(ordered, other_files), text_columns)]
+
+
+def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint) -> Iterator[str]:
+    if not rows:
+        return
+    cells = [(line.verdict, signed(line.residue), rounded(line.size)) for line in rows]
+    widths = [max(width(cell) for cell in column) for column in zip(_TITLES[:3], *cells, strict=True)]
+    name_columns = max(_NAME_COLUMNS, columns - sum(widths) - 3 * len(_GAP)) if columns else None
+    yield paint(_line(_TITLES, widths), "heading")
+    for line, (verdict, residue, size) in zip(rows, cells, strict=True):
+        name = cut_left(line.path, name_columns) if name_columns else line.path
+        text = _line((verdict, residue, size, name), widths)
+        yield paint(text[: len(verdict)], verdict) + text[len(verdict) :]
+        for remark in line.remarks:
+            yield from _remark(remark, text_columns, paint)
+    yield ""
+
+
+def _line(cells: tuple[str, str, str, str], widths: list[int]) -> str:
+    verdict, residue, size, name = cells
+    return _GAP.join((left(verdict, widths[0]), right(residue, widths[1]), right(size, widths[2]), name))
+
+
+def _remark(remark: Remark, columns: int, paint: Paint) -> Iterator[str]:
+    first, *others = wrap(f"{remark.code}: {remark.message}", columns - len(_INDENT))
+    yield _INDENT + paint(first[: len(remark.code)], remark.severity) + first[len(remark.code) :]
+    yield from (_INDENT + line for line in others)
+
+
+def _advice(rows: list[Row], columns: int, paint: Paint) -> Iterator[str]:
+    """Each advice once, with the codes that it answers: a hundred files may need the same."""
+    answered: dict[str, dict[str, None]] = {}
+    for remark in (remark for line in rows for remark in line.remarks if remark.advice):
+        answered.setdefault(remark.advice, {})[remark.code] = None
+    if not answered:
+        return
+    yield paint("What to do", "heading")
+    for advice, codes in answered.items():
+        yield from (_INDENT + line for line in wrap(f"{', '.join(codes)}: {advice}", columns - len(_INDENT)))
+    yield ""
+
+
+def _totals(rows: list[Row], other_files: int) -> str:
+    seen = [line for line in rows if line.verdict != NOT_SEEN]
+    verdicts = Counter(line.verdict for line in seen)
+    listed = ", ".join(f"{verdicts[verdict]:,} {verdict}" for verdict in _ORDER if verdicts[verdict])
+    parts = [
+        f"{counted(len(seen), 'file')}, {rounded(sum(line.size or 0 for line in seen))}"
+        + (f": {listed}" if listed else ""),
+        f"{len(rows) - len(seen):,} not seen" if len(rows) != len(seen) else "",
+        counted(other_files, "other file") if other_files else "",
+    ]
+    return "; ".join(filter(None, parts))

@@ -1,0 +1,156 @@
+"""The alert state machine: what an evidence record, a removal or a new configuration does to the open alerts. Pure.
+
+One alert a finding (code and rule) and artifact. It is raised once, changed when its figures change, repeated after a
+while, and cleared as
+
+``repaired``       the artifact was looked at again and nothing that alerts is left
+``superseded``     that finding is gone and another one that alerts is there, or nobody will look as deep again
+``removed``        the artifact is gone
+``configuration``  the settings no longer make it an alert
+
+Evidence that did not come to its end clears nothing, and neither does a look at the header alone what only the whole
+file showed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from auditd.archive.rows import Alert, ClearedAs, Fact, Scope
+from auditd.archive.state import is_final
+from auditd.evidence.findings import at_least
+from auditd.evidence.record import Evidence, Finding, Severity
+
+#: Findings whose figure is the account of the whole file: another residue is another state.
+_ACCOUNT_CODES: Final = frozenset(
+    {
+        "unowned_bytes",
+        "tensor_bytes_missing",
+        "tensor_overlap",
+        "extent_out_of_range",
+        "residue_under_every_layout",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """From which severity on a finding is an alert, and after how many seconds it is said again (0: never)."""
+
+    threshold: Severity = "warning"
+    repeat_seconds: float = 0.0
+
+
+def residue_of(evidence: Evidence) -> int | None:
+    """The headline residue of a record."""
+    return None if evidence.accounting is None else evidence.accounting.residue
+
+
+def facts_of(evidence: Evidence) -> dict[str, Fact]:
+    """What every event about an inspection says, beside the path."""
+    return {
+        "evidence_id": evidence.evidence_id,
+        "format": evidence.artifact.format,
+        "verdict": evidence.verdict,
+        "residue": residue_of(evidence),
+        "size": evidence.artifact.size,
+        "sha256": evidence.artifact.sha256,
+    }
+
+
+def figures(finding: Finding, evidence: Evidence) -> str:
+    """The figures of a finding as one comparable text. Not its message: words may change with a new version."""
+    account = residue_of(evidence) if finding.code in _ACCOUNT_CODES else None
+    return json.dumps(
+        [finding.severity, finding.subject, finding.offset, finding.expected, finding.actual, finding.count, account]
+    )
+
+
+def judge(
+    path: bytes, standing: Iterable[Alert], evidence: Evidence, policy: Policy, now: float, *, deeper_look_follows: bool
+) -> list[Alert]:
+    """The alerts that change with ``evidence``, as they are afterwards; ``untold`` says which event is due.
+
+    ``standing`` are the artifact's open alerts; ``now`` is wall-clock seconds. ``deeper_look_follows`` says that a
+    full inspection of the same file is coming.
+    """
+    alarming = [finding for finding in evidence.findings if at_least(finding.severity, policy.threshold)]
+    open_by_key = {alert.key: alert for alert in standing}
+    changes = []
+    for finding in alarming:
+        fresh = _alert(path, finding, evidence, now)
+        changes.append(_merge(open_by_key.pop(fresh.key, None), fresh))
+    for alert in open_by_key.values():
+        if may_clear(alert, evidence, deeper_look_follows=deeper_look_follows):
+            shallower = alert.scope == "full" and evidence.read.scope != "full"
+            cleared_as: ClearedAs = "superseded" if alarming or shallower else "repaired"
+            changes.append(clear(alert, cleared_as, now, facts_of(evidence)))
+    return [change for change in changes if change is not None]
+
+
+def may_clear(alert: Alert, evidence: Evidence, *, deeper_look_follows: bool) -> bool:
+    """Whether ``evidence``, which does not have the alert's finding, is reason enough to clear it."""
+    if not is_final(evidence):
+        return False
+    return alert.scope == "header" or evidence.read.scope == "full" or not deeper_look_follows
+
+
+def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact] | None = None) -> Alert:
+    """The alert, cleared; ``facts`` are those of the evidence that cleared it."""
+    return replace(
+        alert,
+        facts={**alert.facts, **(facts or {})},
+        cleared_at=now,
+        cleared_as=cleared_as,
+        untold="alert_cleared",
+    )
+
+
+def repeat(alert: Alert, now: float) -> Alert:
+    """The alert, to be said again."""
+    return replace(alert, told_at=now, untold="alert_repeated")
+
+
+def by_policy(alert: Alert, severity: Severity | None, policy: Policy, now: float) -> Alert | None:
+    """The alert under a new configuration: ``severity`` is what its code has there, None if nobody watches its
+    artifact any more. None if nothing changes."""
+    if severity is None or not at_least(severity, policy.threshold):
+        return clear(alert, "configuration", now)
+    return None
+
+
+def _alert(path: bytes, finding: Finding, evidence: Evidence, now: float) -> Alert:
+    scope: Scope = "full" if evidence.read.scope == "full" else "header"
+    return Alert(
+        path=path,
+        code=finding.code,
+        rule=finding.constraint or "",
+        scope=scope,
+        severity=finding.severity,
+        figures=figures(finding, evidence),
+        facts={**facts_of(evidence), "message": finding.message, "advice": finding.advice},
+        evidence_id=evidence.evidence_id,
+        raised_at=now,
+        told_at=now,
+        untold="alert_raised",
+    )
+
+
+def _merge(standing: Alert | None, fresh: Alert) -> Alert | None:
+    """A finding that alerts, against the alert that may stand for it already."""
+    if standing is None:
+        return fresh
+    if standing.figures == fresh.figures:
+        return None
+    return replace(
+        fresh,
+        alert_id=standing.alert_id,
+        raised_at=standing.raised_at,
+        # What the header alone shows once is shown by the header alone for good.
+        scope="header" if "header" in {standing.scope, fresh.scope} else "full",
+        # An alert that nobody was told of yet is raised, not changed.
+        untold="alert_raised" if standing.untold == "alert_raised" else "alert_changed",
+    )

@@ -1,0 +1,92 @@
+"""The JSON Lines log: the summary of every record, one a line, in the order of the store.
+
+Blocking; ``OSError`` when the disk does not take a line. A line stands in the file whole or not at all, unless the
+machine stops in between: then the next writer ends the torn line before it adds its own.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final
+
+from auditd.evidence import canonical
+from auditd.evidence.record import Evidence
+from auditd.service.logging import LINE_BYTES
+
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def line_of(evidence: Evidence) -> bytes:
+    """The line of a record, with its newline."""
+    line = canonical.encode(canonical.summary(evidence)) + b"\n"
+    if len(line) > LINE_BYTES:
+        raise ValueError(f"a summary of {len(line)} bytes: {evidence.evidence_id}")
+    return line
+
+
+class EvidenceLog:
+    """The open log file. After a rotation by rename, or :meth:`reopen`, the next line goes to a new file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+        self._size = 0
+
+    def write(self, line: bytes) -> None:
+        """Append one line. On an error nothing of it stays in the file."""
+        descriptor = self._current()
+        try:
+            written = os.write(descriptor, line)
+            if written != len(line):
+                raise OSError(f"{written} of {len(line)} bytes of a line were taken")
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, self._size)
+            self.reopen()
+            raise
+        self._size += len(line)
+
+    def sync(self) -> None:
+        """The lines are on the disk when this returns."""
+        if self._descriptor is not None:
+            os.fdatasync(self._descriptor)
+
+    def reopen(self) -> None:
+        """Close the file; the next line opens whatever has its name then."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # A close that fails has closed all the same on Linux, and a second one may hit somebody else's file.
+            with suppress(OSError):
+                os.fdatasync(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
+
+    def _current(self) -> int:
+        if self._descriptor is not None and not self._is_in_place(self._descriptor):
+            self.reopen()
+        if self._descriptor is None:
+            self._descriptor = self._open()
+        return self._descriptor
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return False
+        mine = os.fstat(descriptor)
+        # A file that became shorter was truncated in place by whoever rotates it.
+        self._size = mine.st_size
+        return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+    def _open(self) -> int:
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        descriptor = os.open(self.path, _FLAGS, 0o600)
+        try:
+            self._size = os.fstat(descriptor).st_size
+            if self._size and os.pread(descriptor, 1, self._size - 1) != b"\n":
+                self._size += os.write(descriptor, b"\n")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor

@@ -1,0 +1,104 @@
+"""What the daemon says on standard output: one JSON object a line, whatever a file is named.
+
+Under the journal (``JOURNAL_STREAM`` is set) every line begins with ``<N>``, its priority. Text from outside gets in
+through :func:`path_fields` or as JSON text with everything that a terminal would act upon escaped; a line has at most
+16 KiB, so that no collector splits or drops it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any, Final, Protocol, TextIO
+
+import structlog
+
+from auditd.evidence.text import harmless_json, printable
+
+#: Fluent Bit stops following a file at 32 KiB, journald splits at 48: half of the smaller.
+LINE_BYTES: Final = 16 * 1024
+
+#: A path of PATH_MAX bytes fits as base64; its printable form is cut.
+_SHOWN_CHARACTERS: Final = 1_000
+
+#: syslog's priorities of structlog's level names.
+_PRIORITIES: Final[Mapping[str, int]] = {"critical": 2, "error": 3, "warning": 4, "notice": 5, "info": 6, "debug": 7}
+
+
+class Events(Protocol):
+    """Where events go: the part of a structlog logger that is used here."""
+
+    def info(self, event: str, **fields: Any) -> Any:
+        """Something happened as it should."""
+
+    def warning(self, event: str, **fields: Any) -> Any:
+        """Something that a person may have to look at."""
+
+    def error(self, event: str, **fields: Any) -> Any:
+        """Something that keeps the daemon from its work."""
+
+
+def path_fields(path: bytes, name: str = "path") -> dict[str, str]:
+    """``path`` for an event: printable, and in base64 as well when that is not the exact path."""
+    shown = printable(path, _SHOWN_CHARACTERS)
+    fields = {name: shown}
+    if shown.encode("utf-8", "surrogateescape") != path:
+        fields[f"{name}_base64"] = base64.b64encode(path).decode("ascii")
+    return fields
+
+
+def render(fields: Mapping[str, Any]) -> str:
+    """One line of ASCII JSON of at most :data:`LINE_BYTES`; what makes it longer is cut, longest text first."""
+    kept = dict(fields)
+    line = _encode(kept)
+    while len(line) > LINE_BYTES:
+        longest = max(kept, key=lambda name: len(_encode({name: kept[name]})))
+        kept[longest] = printable(str(kept[longest]), 100) if isinstance(kept[longest], str) else None
+        kept["cut"] = True
+        line = _encode(kept)
+    return line
+
+
+def _encode(fields: Mapping[str, Any]) -> str:
+    return harmless_json(json.dumps(fields, default=repr).encode("ascii")).decode("ascii")
+
+
+def _with_priority(_: Any, __: str, fields: MutableMapping[str, Any]) -> str:
+    return f"<{_PRIORITIES.get(fields.get('level', ''), 6)}>{render(fields)}"
+
+
+def _plain(_: Any, __: str, fields: MutableMapping[str, Any]) -> str:
+    return render(fields)
+
+
+class _LineWriter:
+    """Whole lines on a stream. A reader that went away is no reason to stop auditing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        with suppress(BrokenPipeError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    info = warning = error = critical = debug = msg
+
+
+def open_events(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> Events:
+    """The event log on ``stream`` (standard output)."""
+    logger: Events = structlog.wrap_logger(
+        _LineWriter(stream or sys.stdout),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _with_priority if "JOURNAL_STREAM" in environment else _plain,
+        ],
+        wrapper_class=structlog.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    return logger

@@ -1,0 +1,77 @@
+"""The one queue of due files: bounded, each file once, the most urgent first. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import count
+
+from auditd.archive.state import Fingerprint
+from auditd.evidence.record import Trigger
+
+
+class Urgency(IntEnum):
+    """What is done first."""
+
+    #: The header of a new or changed file: milliseconds, and it tells most of what can be wrong.
+    HEADER = 0
+    #: The digest that somebody wants of a file whose header is known.
+    DIGEST = 1
+    #: A second look at what has not changed.
+    RECHECK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file to inspect: ``root`` is the index of its root in the settings, ``seen`` the state it was seen in."""
+
+    path: bytes
+    root: int
+    seen: Fingerprint
+    trigger: Trigger
+    urgency: Urgency = Urgency.HEADER
+
+
+class WorkQueue:
+    """Due files. When it is full it forgets what it is offered and remembers, in :attr:`overflowed`, that it did."""
+
+    def __init__(self, limit: int) -> None:
+        self.overflowed = False
+        self._limit = limit
+        self._jobs: dict[bytes, tuple[int, int, Job]] = {}
+        self._heap: list[tuple[int, int, bytes]] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, path: bytes) -> bool:
+        return path in self._jobs
+
+    def put(self, job: Job) -> None:
+        """Add a file, or replace what was known of it; it keeps its place unless it became more urgent."""
+        there = self._jobs.get(job.path)
+        if there is None and len(self._jobs) >= self._limit:
+            self.overflowed = True
+            return
+        if there is not None and there[0] <= job.urgency:
+            self._jobs[job.path] = (there[0], there[1], job)
+            return
+        place = (int(job.urgency), next(self._order))
+        self._jobs[job.path] = (*place, job)
+        heapq.heappush(self._heap, (*place, job.path))
+
+    def take(self) -> Job | None:
+        """Take out the most urgent file, among equals the one that was there first; None if there is none."""
+        while self._heap:
+            urgency, order, path = heapq.heappop(self._heap)
+            there = self._jobs.get(path)
+            if there is not None and there[:2] == (urgency, order):
+                del self._jobs[path]
+                return there[2]
+        return None
+
+    def discard(self, path: bytes) -> None:
+        """The file is gone, or is changing again."""
+        self._jobs.pop(path, None)

@@ -1,0 +1,309 @@
+"""What is known becomes durable, then public: the store first, the log line second, the events last.
+
+A store or a log that fails is said once, holds every further inspection up and is tried again until it works: the
+daemon lives, and nothing is lost. Lines of the log are marked in the store in groups once they are on the disk; a
+crash before that repeats them, and the ``evidence_id`` tells a repeat.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import trio
+
+from auditd.archive.rows import Alert, ClearedAs, Entry
+from auditd.archive.state import Known, after, failed, need, Need
+from auditd.archive.store import Store
+from auditd.errors import StoreError
+from auditd.evidence.record import Evidence
+from auditd.evidence.text import printable
+from auditd.inspection.request import HashMode
+from auditd.service import alerts
+from auditd.service.evidence_log import EvidenceLog, line_of
+from auditd.service.logging import Events, path_fields
+from auditd.service.queue import Job
+
+#: First and longest wait in seconds before a store or log that failed is tried again.
+_RETRY_FIRST_SECONDS: Final = 1.0
+_RETRY_LONGEST_SECONDS: Final = 60.0
+
+#: How long the last record may take when the daemon is stopping; systemd's own limit is longer.
+LAST_WORD_SECONDS: Final = 5.0
+
+#: Lines that may stand in the log without being marked.
+_MARK_EVERY: Final = 100
+
+T = TypeVar("T")
+
+#: Events that need a person; the others are information.
+_LOUD: Final = frozenset({"alert_raised", "alert_changed", "alert_repeated"})
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An inspection that came back, and what it was asked for."""
+
+    job: Job
+    evidence: Evidence
+    asked: HashMode
+    wanted: HashMode
+    interrupted: bool
+
+
+class Trouble:
+    """A store or a log that fails: said once when it begins and once when it ends."""
+
+    def __init__(self, what: str, events: Events) -> None:
+        self.reason: str | None = None
+        self._what = what
+        self._events = events
+        self._wait = _RETRY_FIRST_SECONDS
+
+    def begin(self, reason: str) -> None:
+        """It failed."""
+        if self.reason is None:
+            self._events.error(f"{self._what}_failed", reason=reason)
+        self.reason = reason
+
+    def end(self) -> None:
+        """It works."""
+        if self.reason is not None:
+            self._events.info(f"{self._what}_recovered")
+        self.reason = None
+        self._wait = _RETRY_FIRST_SECONDS
+
+    async def wait(self) -> None:
+        """Wait before the next try, longer each time."""
+        await trio.sleep(self._wait)
+        self._wait = min(2 * self._wait, _RETRY_LONGEST_SECONDS)
+
+
+class Recorder:
+    """The one writer of store, log and events about artifacts. Its methods are called from the loop."""
+
+    def __init__(self, store: Store, log: EvidenceLog, events: Events, policy: alerts.Policy) -> None:
+        self.store = store
+        self.store_trouble = Trouble("store", events)
+        self.log_trouble = Trouble("log", events)
+        self._log = log
+        self._events = events
+        self._policy = policy
+        #: The last record whose line was written, and the last whose line is marked.
+        self._written = 0
+        self._marked = 0
+        self._reopen_wanted = False
+        self._unmarked = 0
+        self._limiter = trio.CapacityLimiter(1)
+        self._telling = trio.Lock()
+
+    async def record(self, result: Result) -> Need:
+        """Make a result durable and public; what its artifact needs next. Cancelled, it does so within a bound."""
+        known = await self._until_stored(lambda: self._store(result))
+        self._say_inspected(result)
+        await self._with_last_word(self.tell_alerts)
+        await self.catch_up()
+        return need(
+            known,
+            result.job.seen,
+            settings=result.evidence.producer.configuration,
+            mode=result.wanted,
+            run=self.store.run,
+            now=time.time(),
+        )
+
+    async def remember_failure(self, job: Job, reason: str) -> Known:
+        """An inspection came back with nothing at all: no record, but another try later."""
+        self._events.error("inspection_failed", **path_fields(job.path), reason=printable(reason, 500))
+
+        def remember() -> Known:
+            known = failed(self.store.known(job.path), job.seen, time.time())
+            self.store.remember(job.path, known)
+            return known
+
+        return await self._until_stored(remember)
+
+    def _store(self, result: Result) -> Known:
+        """In the thread: everything that the result changes, in one transaction."""
+        job, evidence, now = result.job, result.evidence, time.time()
+        known = after(
+            self.store.known(job.path),
+            evidence,
+            job.seen,
+            mode=result.asked,
+            run=self.store.run,
+            now=now,
+            interrupted=result.interrupted,
+        )
+        changes: list[Alert] = []
+        if not result.interrupted:
+            # What an interrupted look found is found again by the next one, to its end.
+            changes = alerts.judge(
+                job.path,
+                self.store.open_alerts(job.path),
+                evidence,
+                self._policy,
+                now,
+                deeper_look_follows=result.asked != "full" and result.wanted == "full",
+            )
+        self.store.record(Entry(job.path, evidence, known, tuple(changes)))
+        return known
+
+    # --- the ways to fail --------------------------------------------------------------------------------
+
+    async def _until_stored(self, work: Callable[[], T]) -> T:
+        """Do ``work`` on the store until it succeeds. A stop waits for the try under way, and not for another."""
+        while True:
+            try:
+                with trio.CancelScope(shield=True):
+                    value = await trio.to_thread.run_sync(work, limiter=self._limiter)
+            except StoreError as error:
+                self.store_trouble.begin(str(error))
+                await self.store_trouble.wait()
+            else:
+                self.store_trouble.end()
+                return value
+
+    async def catch_up(self) -> None:
+        """Write every line that is committed and not written, however long the log fails."""
+        while not await self._with_last_word(self._write_lines):
+            await self.log_trouble.wait()
+
+    async def _with_last_word(self, work: Callable[[], Any]) -> Any:
+        """Do a short piece of work even when the daemon is stopping, within a bound."""
+        with trio.move_on_after(LAST_WORD_SECONDS, shield=True):
+            return await work()
+        return None
+
+    async def _write_lines(self) -> bool:
+        try:
+            await trio.to_thread.run_sync(self._drain, limiter=self._limiter)
+        except StoreError as error:
+            self.store_trouble.begin(str(error))
+        except OSError as error:
+            self.log_trouble.begin(f"{printable(self._log.path)}: {error.strerror or error}")
+        else:
+            self.store_trouble.end()
+            self.log_trouble.end()
+            return True
+        return False
+
+    def _drain(self) -> None:
+        if self._reopen_wanted:
+            self._log.reopen()
+            self._reopen_wanted = False
+        for stored in self.store.unlogged(self._written):
+            self._log.write(line_of(stored.evidence))
+            self._written = stored.sequence
+            self._unmarked += 1
+            if self._unmarked >= _MARK_EVERY:
+                self._mark()
+
+    def _mark(self) -> None:
+        self._log.sync()
+        if self._written > self._marked:
+            self.store.mark_logged(self._written)
+        self._marked = self._written
+        self._unmarked = 0
+
+    async def settle_log(self) -> None:
+        """Mark the lines that were written; called when there is nothing else to do, and at the end."""
+        if not self._unmarked:
+            return
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._mark, limiter=self._limiter)
+        except (OSError, StoreError) as error:
+            # The marks are tried again with the next line; at worst some lines are written twice.
+            self.log_trouble.begin(printable(str(error), 500))
+
+    def reopen_log(self) -> None:
+        """The log was rotated: the next line goes to a new file."""
+        self._reopen_wanted = True
+
+    # --- what is said ------------------------------------------------------------------------------------
+
+    def _say_inspected(self, result: Result) -> None:
+        evidence = result.evidence
+        self._events.info(
+            "inspection_finished",
+            **path_fields(result.job.path),
+            **alerts.facts_of(evidence),
+            outcome=evidence.outcome,
+            trigger=evidence.trigger,
+            scope=evidence.read.scope,
+            bytes_read=evidence.read.bytes_read,
+            duration_seconds=evidence.read.duration_seconds,
+        )
+
+    async def tell_alerts(self) -> None:
+        """Say the alert events that were committed and not said, those of an earlier run too."""
+        async with self._telling:
+            while untold := await self._until_stored(self.store.untold_alerts):
+                for alert in untold:
+                    self._say_alert(alert)
+                ids = [alert.alert_id for alert in untold if alert.alert_id is not None]
+                await self._until_stored(lambda ids=ids: self.store.mark_told(ids))  # type: ignore[misc]
+
+    def _say_alert(self, alert: Alert) -> None:
+        event = alert.untold or "alert_raised"
+        say = self._events.warning if event in _LOUD else self._events.info
+        cleared = {} if alert.cleared_as is None else {"cleared_as": alert.cleared_as}
+        say(
+            event,
+            **path_fields(alert.path),
+            **{"evidence_id": alert.evidence_id, **alert.facts},
+            code=alert.code,
+            constraint=alert.rule or None,
+            severity=alert.severity,
+            **cleared,
+        )
+
+    # --- alerts without a new record ---------------------------------------------------------------------
+
+    def forget(self, path: bytes, cleared_as: ClearedAs) -> bool:
+        """Blocking, from any thread: an artifact is gone; its alerts are cleared, to be told. Whether it was known."""
+        if self.store.known(path) is None:
+            return False
+        now = time.time()
+        self.store.forget(path, [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)])
+        return True
+
+    def say_removed(self, path: bytes, cleared_as: ClearedAs) -> None:
+        """Say that an artifact is gone."""
+        self._events.info("artifact_removed", **path_fields(path), reason=cleared_as)
+
+    async def review(self, change: Callable[[Alert], Alert | None]) -> None:
+        """Let ``change`` decide on every open alert, and tell what it changed."""
+
+        def go_through() -> None:
+            for alert in self.store.all_open_alerts():
+                changed = change(alert)
+                if changed is not None:
+                    self.store.put_alerts([changed])
+
+        await self._until_stored(go_through)
+        await self.tell_alerts()
+
+    async def repeat_alerts(self) -> None:
+        """Say again what has been open for long enough since it was last told."""
+        if not self._policy.repeat_seconds:
+            return
+        now = time.time()
+
+        def repeat() -> int:
+            due = self.store.alerts_told_before(now - self._policy.repeat_seconds)
+            if due:
+                self.store.put_alerts(alerts.repeat(alert, now) for alert in due)
+            return len(due)
+
+        if await self._until_stored(repeat):
+            await self.tell_alerts()
+
+
+def ensure_directory(path: str) -> None:
+    """The directory of ``path``, private if it has to be made."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

@@ -1,0 +1,247 @@
+"""One root's eyes: walks it or looks at single paths, and offers what the store does not know in this state.
+
+Blocking; runs in a worker thread and stops by its checkpoint. Holds no list of files: each one is looked up in the
+store as it comes by, and what is gone is found by asking the file system for each artifact that the store knows.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from auditd.archive.rows import ClearedAs
+from auditd.archive.state import Fingerprint, Need, need
+from auditd.archive.store import Store
+from auditd.errors import StoreError
+from auditd.evidence.record import Trigger
+from auditd.inspection.request import Checkpoint, HashMode
+from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
+from auditd.service.queue import Job, Urgency
+from auditd.settings import Root
+
+#: Offers a thread hands over at a time: a hop between threads costs as much as reading a small file.
+_BATCH: Final = 100
+
+_ARIA: Final = b".aria2"
+
+_URGENCY: Final = {Need.HEADER: Urgency.HEADER, Need.DIGEST: Urgency.DIGEST, Need.LATER: Urgency.RECHECK}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A file that the store does not know in this state; with ``retry_at`` (wall clock) not to be read before."""
+
+    job: Job
+    retry_at: float | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one scan saw. ``unseen`` counts directories and files that could not be looked at."""
+
+    artifacts: int = 0
+    due: int = 0
+    unfinished: int = 0
+    other_files: int = 0
+    special_files: int = 0
+    unseen: int = 0
+    removed: int = 0
+    duration_seconds: float = 0.0
+    #: The first path that could not be looked at, and its errno.
+    first_unseen: Unseen | None = None
+
+    @property
+    def total(self) -> int:
+        """All that was met, directories apart."""
+        return self.artifacts + self.unfinished + self.other_files + self.special_files + self.unseen
+
+
+class Displaced(Exception):  # noqa: N818 (a state, not a fault of ours)
+    """The root is there and empty, and it is not on the file system that its files were on: nothing was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scanner:
+    """Looks below one root. ``offer`` and ``removed`` are called in the scanning thread."""
+
+    index: int
+    root: Root
+    mode: HashMode
+    configuration: str
+    store: Store
+    offer: Callable[[list[Offer]], None]
+    removed: Callable[[bytes, ClearedAs], None]
+    path: bytes = field(init=False)
+    exclusion: Exclusion = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fsencode(self.root.path))
+        object.__setattr__(self, "exclusion", Exclusion.of(self.root.exclude))
+
+    def scan(self, trigger: Trigger, checkpoint: Checkpoint, *, sweep: bool) -> Tally:
+        """Walk the whole root; with ``sweep`` also look for what is gone. :class:`Displaced` instead of a false removal."""
+        begun = time.monotonic()
+        sniffs = _Sniffs(self.store)
+        sightings = walk(
+            self.path,
+            recursive=self.root.recursive,
+            follow_links=self.root.follow_links,
+            exclude=self.root.exclude,
+            checkpoint=checkpoint,
+            sniffed=sniffs,
+        )
+        tally = self._take(sightings, trigger)
+        sniffs.flush()
+        if sweep and not (tally.first_unseen is not None and tally.first_unseen.path == self.path):
+            if not tally.total:
+                self._check_place()
+            tally.removed = self._sweep(checkpoint)
+        tally.duration_seconds = round(time.monotonic() - begun, 3)
+        return tally
+
+    def look(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> Tally:
+        """Look at the paths of an event: a file, a directory that appeared, a name that is gone."""
+        sniffs = _Sniffs(self.store)
+        tally = self._take(chain.from_iterable(self._sightings(path, checkpoint, sniffs) for path in paths), "change")
+        sniffs.flush()
+        return tally
+
+    def _sightings(self, path: bytes, checkpoint: Checkpoint, sniffs: _Sniffs) -> Iterator[Sighting | Gone]:
+        names = [path]
+        if path.endswith(_ARIA):
+            # Its coming or going tells whether the file beside it is finished.
+            names.append(path.removesuffix(_ARIA))
+        for name in names:
+            if name == self.path or not name.startswith(self.path.rstrip(b"/") + b"/"):
+                continue
+            yield from look(
+                name,
+                self.path,
+                recursive=self.root.recursive,
+                follow_links=self.root.follow_links,
+                exclude=self.root.exclude,
+                checkpoint=checkpoint,
+                sniffed=sniffs,
+            )
+
+    def _take(self, sightings: Iterable[Sighting | Gone], trigger: Trigger) -> Tally:
+        tally = Tally()
+        batch: list[Offer] = []
+        for sighting in sightings:
+            match sighting:
+                case Found(path, status):
+                    tally.artifacts += 1
+                    batch.extend(self._offers(path, status, trigger))
+                case Unfinished():
+                    tally.unfinished += 1
+                case Unseen():
+                    tally.unseen += 1
+                    tally.first_unseen = tally.first_unseen or sighting
+                case Other(special=special):
+                    tally.special_files += special
+                    tally.other_files += not special
+                case Gone(path):
+                    tally.removed += self._gone(path)
+            if len(batch) >= _BATCH:
+                tally.due += len(batch)
+                self.offer(batch)
+                batch = []
+        if batch:
+            tally.due += len(batch)
+            self.offer(batch)
+        return tally
+
+    def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:
+        seen = Fingerprint.of_status(status)
+        known = self.store.known(path)
+        wanted = need(
+            known, seen, settings=self.configuration, mode=self.mode, run=self.store.run, now=time.time()
+        )
+        if wanted is not Need.NOTHING:
+            retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
+            yield Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)
+
+    # --- what is gone ------------------------------------------------------------------------------------
+
+    def _check_place(self) -> None:
+        first = next(self.store.artifacts(self.path), None)
+        known = None if first is None else self.store.known(first)
+        if known is not None and known.fingerprint is not None:
+            if known.fingerprint.device != os.stat(self.path).st_dev:
+                raise Displaced("empty, and not on the file system that its files were on: is it mounted?")
+
+    def _gone(self, path: bytes) -> int:
+        """A name is gone, and with it all that stood below it."""
+        count = 0
+        for artifact in chain([path], self.store.artifacts(path)):
+            if self.store.known(artifact) is not None and not _is_regular(artifact):
+                self.removed(artifact, "removed")
+                count += 1
+        return count
+
+    def _sweep(self, checkpoint: Checkpoint) -> int:
+        count = 0
+        for path in self.store.artifacts(self.path):
+            checkpoint()
+            reason = self._reason_to_forget(path)
+            if reason is not None:
+                self.removed(path, reason)
+                count += 1
+        gone = (path for path in self.store.sniffed(self.path) if not _is_regular(path))
+        self.store.forget_sniffs(gone)
+        return count
+
+    def _reason_to_forget(self, path: bytes) -> ClearedAs | None:
+        if not _is_regular(path):
+            return "removed"
+        return None if self.covers(path) else "configuration"
+
+    def covers(self, path: bytes) -> bool:
+        """Whether the settings of this root still ask for an artifact at ``path`` below it."""
+        below_root = os.path.relpath(path, self.path)
+        parts = below_root.split(b"/")
+        if len(parts) > 1 and not self.root.recursive:
+            return False
+        return not any(
+            self.exclusion.matches(part, b"/".join(parts[: place + 1])) for place, part in enumerate(parts)
+        )
+
+
+def _is_regular(path: bytes) -> bool:
+    """Whether a regular file may stand at ``path``: only "no such file" and another kind of file are a no."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError as error:
+        return error.errno not in GONE
+
+
+class _Sniffs:
+    """First looks at files without a model name, each state of a file once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._fresh: list[tuple[bytes, Fingerprint, bool]] = []
+
+    def __call__(self, path: bytes, status: os.stat_result) -> bool:
+        seen = Fingerprint.of_status(status)
+        known = self._store.sniff(path, seen)
+        if known is None:
+            known = sniff(path, status)
+            self._fresh.append((path, seen, known))
+            if len(self._fresh) >= _BATCH:
+                self.flush()
+        return known
+
+    def flush(self) -> None:
+        """Keep what was learned. A store that does not take it costs another look, no more."""
+        fresh, self._fresh = self._fresh, []
+        if fresh:
+            try:
+                self._store.remember_sniffs(fresh)
+            except StoreError:
+                return

@@ -1,0 +1,54 @@
+"""Text fitted into cells."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditd.evidence.text import printable
+from auditd.report.columns import cut_left, defused, left, right, width, wrap
+from tests.support.lines import harmless
+
+LINES = st.text().map(printable)
+
+
+@pytest.mark.parametrize(("text", "cells"), [("", 0), ("abc", 3), ("模型", 4), ("e\u0301", 1), ("…", 1), ("ﾊ", 1)])
+def test_width(text, cells):
+    assert width(text) == cells
+
+
+def test_the_end_of_a_name_stays():
+    assert cut_left("/srv/models/llama-Q4_K.gguf", 13) == "…ma-Q4_K.gguf"
+    assert cut_left("/srv/模型/x.gguf", 10) == "…型/x.gguf"
+    assert cut_left("short", 5) == "short"
+
+
+def test_a_mark_is_not_left_without_its_character():
+    assert cut_left("abce\u0301xyz", 4) == "…xyz"
+
+
+@given(LINES, st.integers(1, 30))
+def test_a_cut_text_fits_and_ends_alike(text, cells):
+    cut = cut_left(text, cells)
+    assert width(cut) <= cells
+    assert text.endswith(cut.removeprefix("…"))
+
+
+@given(LINES, st.integers(2, 40))
+def test_wrapped_text_fits_and_loses_nothing(text, cells):
+    lines = wrap(text, cells)
+    assert all(width(line) <= cells for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_filled_up():
+    assert left("模", 4) + "|" == "模  |"
+    assert right("模", 4) == "  模"
+
+
+@given(st.text())
+def test_defused_text_is_printable_and_stays_when_it_was(text):
+    once = printable(text)
+    assert defused(once) == once.replace("\\\\", "\\")
+    assert harmless(defused(text))

@@ -1,0 +1,110 @@
+"""The table of an audit: the worst first, at 80 columns, whatever the names hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditd.report.columns import width
+from auditd.report.paint import coloured
+from auditd.report.table import Row, row, table, unseen_row
+from tests.support.lines import harmless
+from tests.support.records import accounting, error, evidence, finding
+
+SOUND = row(evidence("/srv/models/sound.gguf"))
+TRUNCATED = row(
+    evidence(
+        "/srv/models/short.gguf",
+        verdict="truncated",
+        accounting=accounting(residue=-1_048_576, missing=1_048_576),
+        findings=[
+            finding("no_tensors", "not worth a word"),
+            finding("layout_derived", "only under k64"),
+            finding("tensor_bytes_missing", "1,048,576 bytes of 3 tensors are past the end of the file"),
+        ],
+    )
+)
+
+
+def test_the_worst_first_and_a_line_for_each():
+    lines = table([SOUND, TRUNCATED, unseen_row(b"/srv/models/private", "Permission denied")], 14, 80)
+    assert lines == [
+        "VERDICT       RESIDUE  SIZE  FILE",
+        "truncated  -1,048,576  96 B  /srv/models/short.gguf",
+        "    tensor_bytes_missing: 1,048,576 bytes of 3 tensors are past the end of the",
+        "    file",
+        "    layout_derived: only under k64",
+        "not seen            ?     ?  /srv/models/private",
+        "    not seen: Permission denied",
+        "sound               0  96 B  /srv/models/sound.gguf",
+        "",
+        "What to do",
+        "    tensor_bytes_missing: The download did not finish. Fetch the file again and",
+        "    compare its size and digest with the publisher's.",
+        "    layout_derived: Current loaders read it wrongly or refuse it. Convert the",
+        "    model again if you can.",
+        "",
+        "2 files, 192 B: 1 truncated, 1 sound; 1 not seen; 14 other files",
+    ]
+
+
+def test_nothing_found():
+    assert table([], 0, 80) == ["0 files, 0 B"]
+    assert table([], 1, 80) == ["0 files, 0 B; 1 other file"]
+
+
+def test_an_error_speaks_where_no_finding_does():
+    lost = row(evidence(verdict="unknown", outcome="unavailable", gguf=None, accounting=None, error=error()))
+    assert "    target_unavailable: no such file" in table([lost], 0)
+
+
+def test_a_sound_file_needs_no_words():
+    assert row(evidence(findings=[finding("no_tensors")])).remarks == ()
+
+
+def test_a_download_in_progress_says_so():
+    partial = row(evidence(verdict="in_progress", outcome="skipped", accounting=None, findings=[finding("unfinished")]))
+    assert any(line.startswith("    unfinished: ") for line in table([partial], 0, 80))
+
+
+HOSTILE = [
+    b"/srv/two\nlines.gguf",
+    b"/srv/\x1b[2J\x1b]0;title\x07.gguf",
+    "/srv/\u202efugg.gguf".encode(),
+    b"/srv/\xff\xfe.gguf",
+    "/srv/\u200b\u2028\U000e0001.gguf".encode(),
+    "/srv/models/非常に長い名前のモデル/とても長いディレクトリの下にある/モデルファイル-Q4_K_M.gguf".encode(),
+    b"/srv/" + b"a" * 300 + b"-end.gguf",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_hostile_names_stay_on_their_line_and_within_the_columns(name, columns):
+    record = evidence(
+        _maybe_text(name), verdict="residue", findings=[finding("unowned_bytes", f"in {name.decode('latin1')}")]
+    )
+    lines = table([row(record)], 0, columns)
+    assert all(width(line) <= columns for line in lines)
+    assert all(harmless(line) for line in lines)
+    assert lines[1].endswith(".gguf")
+
+
+def _maybe_text(name: bytes) -> str | bytes:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name
+
+
+def test_names_are_whole_where_nobody_says_how_wide_it_is():
+    long = "/srv/" + "a" * 300
+    assert long in table([Row("sound", 0, 1, long)], 0)[1]
+
+
+def test_colour_is_only_added():
+    painted = table([SOUND, TRUNCATED], 0, 80, coloured)
+    assert painted[1].startswith("\x1b[31mtruncated\x1b[0m  -1,048,576")
+    bare = [line.replace("\x1b[0m", "") for line in painted]
+    for code in ("1", "31", "32", "36"):
+        bare = [line.replace(f"\x1b[{code}m", "") for line in bare]
+    assert bare == table([SOUND, TRUNCATED], 0, 80)

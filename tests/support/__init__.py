@@ -1,0 +1,1 @@
+"""What several tests need: small models and records made by hand."""
