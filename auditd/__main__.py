@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Final
 from auditd import __version__
 from auditd.cli.commands import COMMANDS
 from auditd.cli.status import Status
-from auditd.cli.terminal import PROGRAM, Terminal
+from auditd.cli.terminal import PROGRAM, OutputError, Terminal
 from auditd.errors import AuditError, SettingsError, UsageError
 
 _DESCRIPTION: Final = "Is every byte of your model files accounted for?"
@@ -46,15 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         chosen = _parser(arguments).parse_args(arguments)
         status: int = chosen.run(chosen, terminal)
-        terminal.out.flush()
+        terminal.flush()
+    except OutputError as error:
+        terminal.abandon()
+        if not error.reader_left:
+            terminal.say(str(error))
+        return Status.NOT_SEEN
     except AuditError as error:
         terminal.say(str(error))
         return _exit_status(error)
     except KeyboardInterrupt:
-        return Status.NOT_SEEN
-    except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.NOT_SEEN
     return status
 

@@ -14,27 +14,22 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import permutations
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
+from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
 from auditd.errors import SettingsError
 from auditd.evidence.findings import FINDINGS, SEVERITY_ORDER
 from auditd.evidence.record import Severity
 from auditd.evidence.text import printable, quoted
-from auditd.formats.layouts import LAYOUT_NAMES
 from auditd.inspection.request import HashMode
 
 WatchMode: TypeAlias = Literal["auto", "events", "poll"]
 LogForm: TypeAlias = Literal["plain", "ecs"]
 Seconds: TypeAlias = int | float
 Severities: TypeAlias = Mapping[str, Severity]
-
-#: What ``layout`` takes besides a layout's name: let the bytes decide, or decide nothing.
-LAYOUT_CHOICES: Final[tuple[str, ...]] = ("auto", "strict", *LAYOUT_NAMES)
-HASH_CHOICES: Final[tuple[str, ...]] = get_args(HashMode)
 
 
 def _no_severities() -> Severities:
@@ -404,4 +399,4 @@ def configuration_digest(settings: Settings, root: Root | None = None) -> str:
     about a file, which needs no second look at it.
     """
     what = applied(settings, root)
-    return sha256(json.dumps({"hash": what.hash, "layout": what.layout}, sort_keys=True).encode()).hexdigest()
+    return choices_digest(what.hash, what.layout)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.support import models
+from tests.support.commands import Write
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Callable[..., Path]:
+def model(tmp_path: Path) -> Write:
     """Write a model file (a sound GGUF file unless ``content`` says otherwise) and return its path."""
 
     def write(name: str = "model.gguf", content: bytes | None = None) -> Path:

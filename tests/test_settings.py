@@ -17,11 +17,11 @@ _SETTING = re.compile(r"#([a-z_]+ = .*|\[\[root\]\])")
 _EXAMPLES = {"root": {"path"}, "store": {"path"}, "log": {"path"}}
 
 
-def test_nothing_given_is_every_default():
+def test_nothing_given_is_every_default() -> None:
     assert parse("", "f") == Settings()
 
 
-def test_every_setting_is_taken():
+def test_every_setting_is_taken() -> None:
     settings = parse(
         """
         [[root]]
@@ -95,7 +95,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "key", "allowed"), REFUSED)
-def test_refusal_names_file_key_and_what_is_allowed(text, key, allowed):
+def test_refusal_names_file_key_and_what_is_allowed(text: str, key: str, allowed: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(text, "/etc/x.toml")
     assert refusal.value.source == "/etc/x.toml"
@@ -105,12 +105,12 @@ def test_refusal_names_file_key_and_what_is_allowed(text, key, allowed):
 
 
 @pytest.mark.parametrize("text", ["=", "a = " + "[" * 5000, "a = 1\na = 2", '[inspect]\nhash = "\x1b"'])
-def test_what_is_not_toml_is_refused(text):
+def test_what_is_not_toml_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^f: is not TOML: "):
         parse(text, "f")
 
 
-def test_hostile_text_in_a_refusal_is_printable():
+def test_hostile_text_in_a_refusal_is_printable() -> None:
     with pytest.raises(SettingsError) as refusal:
         parse('[inspect]\n"\\u001b[2J\\n" = "\\u202e"', "f\x1b")
     assert str(refusal.value).isprintable()
@@ -121,11 +121,11 @@ def test_hostile_text_in_a_refusal_is_printable():
     ["path = '/a'\nrecursive = false", "path = '/a'\nexclude = ['b/c/']", "path = '/a/b/c-other'"],
     ids=["not recursive", "excluded", "only a common prefix"],
 )
-def test_roots_that_share_no_file_may_stand_together(outer):
+def test_roots_that_share_no_file_may_stand_together(outer: str) -> None:
     assert len(parse(f"[[root]]\n{outer}\n[[root]]\npath = '/a/b/c'", "f").roots) == 2
 
 
-def test_root_goes_before_the_general_settings():
+def test_root_goes_before_the_general_settings() -> None:
     settings = parse(
         "[inspect]\nhash='full'\n[alert.severities]\nbool_value='info'\nbig_endian='info'\n"
         "[[root]]\npath='/a'\nlayout='k64'\nseverity={bool_value='critical'}\n[[root]]\npath='/b'",
@@ -137,7 +137,7 @@ def test_root_goes_before_the_general_settings():
     assert applied(settings, settings.roots[1]) == applied(settings)
 
 
-def test_digest_changes_with_what_is_looked_at_and_only_with_that():
+def test_digest_changes_with_what_is_looked_at_and_only_with_that() -> None:
     plain = Settings()
     full = Settings(inspect=InspectSettings(hash="full"))
     slow = Settings(inspect=InspectSettings(read_bytes_per_second=100_000))
@@ -150,11 +150,11 @@ def _uncommented() -> str:
     return "\n".join(_SETTING.sub(r"\1", line) for line in SAMPLE.read_text().splitlines())
 
 
-def test_sample_is_accepted_as_it_is():
+def test_sample_is_accepted_as_it_is() -> None:
     assert parse(SAMPLE.read_text(), "sample") == Settings()
 
 
-def test_sample_shows_every_setting_with_its_default():
+def test_sample_shows_every_setting_with_its_default() -> None:
     shown = parse(_uncommented(), "sample")
     defaults = Settings(roots=(Root("/"),))
     for part in dataclasses.fields(Settings):

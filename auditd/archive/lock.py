@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from auditd.errors import StoreError
 from auditd.evidence.text import printable
@@ -36,7 +36,7 @@ class WriterLock:
         """Release it. The file stays: removing it would let two processes lock two files of one name."""
         os.close(self._descriptor)
 
-    def __enter__(self) -> WriterLock:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -88,16 +88,23 @@ def version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
-def prepare(connection: sqlite3.Connection, name: str) -> None:
-    """Make the tables in a new file. :class:`StoreError` if the file is another program's or a newer version's."""
+def check(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether the tables are there. :class:`StoreError` if the file is another program's or a newer version's."""
     version = version_of(connection)
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    if version > VERSION:
+    if application == APPLICATION_ID and version > VERSION:
         raise StoreError(f"{name}: written by a newer version (schema {version}; this program reads up to {VERSION})")
-    if version == VERSION and application == APPLICATION_ID:
-        return
+    if application == APPLICATION_ID and version == VERSION:
+        return True
     if application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise StoreError(f"{name}: a database of another program")
+    return False
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Make the tables in a new file; :class:`StoreError` as :func:`check`."""
+    if check(connection, name):
+        return
     connection.executescript(
         f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
     )

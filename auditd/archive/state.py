@@ -39,9 +39,7 @@ class Fingerprint(NamedTuple):
     @classmethod
     def of_identity(cls, identity: FileIdentity) -> Fingerprint:
         """From an evidence record."""
-        return cls(
-            identity.device, identity.inode, identity.size, int(identity.mtime_ns), int(identity.ctime_ns)
-        )
+        return cls(identity.device, identity.inode, identity.size, int(identity.mtime_ns), int(identity.ctime_ns))
 
     @classmethod
     def parse(cls, text: str) -> Fingerprint:
@@ -78,8 +76,10 @@ class Need(Enum):
 
 
 def same_file(known: Fingerprint, seen: Fingerprint, *, same_run: bool) -> bool:
-    """Whether the two are one state of one file. Device numbers are given anew at every mount, so between
-    two runs of the program they say nothing."""
+    """Whether the two are one state of one file.
+
+    Device numbers are given anew at every mount, so between two runs of the program they say nothing.
+    """
     return known[1:] == seen[1:] and (not same_run or known.device == seen.device)
 
 

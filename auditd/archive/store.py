@@ -14,7 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 from auditd.archive import chain, schema
@@ -84,7 +84,7 @@ class Store:
                 self._lock.close()
                 self._lock = None
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +101,10 @@ class Store:
         return WriterLock(self.path)
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "rwc" if self._writer else "ro"
+        if self._writer:
+            # Made here, because SQLite would make it readable for all.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        mode = "rw" if self._writer else "ro"
         connection = sqlite3.connect(
             f"file:{quote(os.fsencode(self.path))}?mode={mode}",
             uri=True,
@@ -114,8 +117,8 @@ class Store:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 schema.prepare(connection, printable(self.path))
-            elif schema.version_of(connection) > schema.VERSION:
-                raise StoreError(f"{printable(self.path)}: written by a newer version of this program")
+            else:
+                schema.check(connection, printable(self.path))
         except BaseException:
             connection.close()
             raise
@@ -134,7 +137,7 @@ class Store:
                 if self._connection is None:
                     self._connection = self._connect()
                 return work(self._connection)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 self._disconnect()
                 raise StoreError(f"{printable(self.path)}: {error}") from error
 
@@ -331,7 +334,12 @@ class Store:
 
     def put_alerts(self, alerts: Iterable[Alert]) -> None:
         """Store alerts that changed without a new record."""
-        self._change(lambda connection: [_put_alert(connection, alert) for alert in alerts])
+        
+        def put(connection: sqlite3.Connection) -> None:
+            for alert in alerts:
+                _put_alert(connection, alert)
+
+        self._change(put)
 
     def mark_told(self, alert_ids: Iterable[int]) -> None:
         """The events of these alerts have been said."""
@@ -356,7 +364,7 @@ class Store:
                 values,
             ).fetchall()
         )
-        return [Alert(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
+        return [_alert(row) for row in rows]
 
 
 @contextmanager
@@ -420,6 +428,12 @@ def _remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None
             known.retry_at,
         ),
     )
+
+
+def _alert(row: tuple[Any, ...]) -> Alert:
+    """A row in the order of :data:`_ALERT_COLUMNS`, which is that of the type."""
+    before, facts, behind = row[:6], row[6], row[7:]
+    return Alert(*before, json.loads(facts), *behind)  # type: ignore[call-arg]
 
 
 def _put_alert(connection: sqlite3.Connection, alert: Alert) -> None:

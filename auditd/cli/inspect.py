@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from argparse import ArgumentParser, Namespace
 
 from auditd.cli.interruption import Interruption
@@ -85,7 +84,8 @@ def _is_plain(path: bytes) -> bool:
 
 
 def _replace(path: bytes, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=b".model-auditd-", dir=os.path.dirname(path) or b".")
+    temporary = b"%b.%d.tmp" % (path, os.getpid())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

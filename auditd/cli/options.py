@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from auditd import __version__
+from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
 from auditd.cli.terminal import PROGRAM
 from auditd.evidence.canonical import summary
 from auditd.evidence.record import Evidence, Producer
 from auditd.inspection.request import HashMode, Request
-from auditd.settings import HASH_CHOICES, LAYOUT_CHOICES, InspectSettings, Settings, configuration_digest
 
 Detail: TypeAlias = Literal["summary", "complete"]
 
@@ -53,12 +53,11 @@ class Look:
     @classmethod
     def of(cls, arguments: Namespace) -> Look:
         """The options of :func:`add_look`."""
-        settings = Settings(inspect=InspectSettings(hash=arguments.hash, layout=arguments.layout))
         producer = Producer(
             name=PROGRAM,
             version=__version__,
             host=os.uname().nodename,
-            configuration=configuration_digest(settings),
+            configuration=choices_digest(arguments.hash, arguments.layout),
         )
         return cls(producer, arguments.hash, arguments.layout, arguments.unfinished)
 

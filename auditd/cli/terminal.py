@@ -6,11 +6,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Final, TextIO
 
+from auditd.errors import AuditError
 from auditd.evidence.canonical import encode
 from auditd.evidence.record import Evidence
 from auditd.inspection.request import Progress, unwatched
@@ -21,6 +23,22 @@ PROGRAM: Final = "model-auditd"
 _FALLBACK_COLUMNS: Final = 80
 #: Narrower than this no table can be read; cut lines are better than none.
 _LEAST_COLUMNS: Final = 40
+
+
+class OutputError(AuditError):
+    """Standard output takes no more; ``reader_left`` if only because whoever read it has enough."""
+
+    def __init__(self, cause: OSError) -> None:
+        self.reader_left = isinstance(cause, BrokenPipeError)
+        super().__init__(f"standard output cannot be written: {cause.strerror}")
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(error) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +71,26 @@ class Terminal:
 
     def record(self, evidence: Evidence) -> None:
         """One record as a line of JSON, at once: a reader may be waiting for it."""
-        self.out.flush()
-        self.out.buffer.write(encode(evidence) + b"\n")
-        self.out.buffer.flush()
+        with _writing():
+            self.out.flush()
+            self.out.buffer.write(encode(evidence) + b"\n")
+            self.out.buffer.flush()
 
     def lines(self, lines: Iterable[str]) -> None:
         """A report for people."""
-        self.out.writelines(f"{line}\n" for line in lines)
+        with _writing():
+            self.out.writelines(f"{line}\n" for line in lines)
+
+    def flush(self) -> None:
+        """Have everything written."""
+        with _writing():
+            self.out.flush()
+
+    def abandon(self) -> None:
+        """Give standard output up, so that Python does not fail once more when it flushes at its end."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self.out.fileno())
+        os.close(null)
 
     def say(self, text: str) -> None:
         """A word to the person who started the command."""

@@ -118,6 +118,11 @@ class GgufReader:
         """Whether only more bytes of the file can bring it on."""
         return not self.done
 
+    @property
+    def header_end(self) -> int | None:
+        """The file offset after the last byte of the header, once the walk has come there."""
+        return self._directory_end
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the file and walk as far as they reach."""
         if not self.done and self._window.feed(data):

@@ -145,6 +145,13 @@ class SafetensorsReader:
         """Whether only more bytes of the file can bring it on."""
         return not self.done and self._walk is None
 
+    @property
+    def header_end(self) -> int | None:
+        """The file offset after the last byte of the header, if it is known and in the file."""
+        if self._length is None or PREFIX_BYTES + self._length > self._file_size:
+            return None
+        return PREFIX_BYTES + self._length
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the file, or with none of them go on for a bounded stretch."""
         if self.done:

@@ -115,8 +115,10 @@ def repeat(alert: Alert, now: float) -> Alert:
 
 
 def by_policy(alert: Alert, severity: Severity | None, policy: Policy, now: float) -> Alert | None:
-    """The alert under a new configuration: ``severity`` is what its code has there, None if nobody watches its
-    artifact any more. None if nothing changes."""
+    """The alert as a new configuration leaves it; None if nothing changes.
+
+    ``severity`` is what its code has there, None if nobody watches its artifact any more.
+    """
     if severity is None or not at_least(severity, policy.threshold):
         return clear(alert, "configuration", now)
     return None

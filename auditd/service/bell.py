@@ -15,9 +15,9 @@ class Bell:
         """Wake whoever waits, now or next."""
         self._event.set()
 
-    async def wait(self, timeout: float | None = None) -> bool:
-        """Wait for a ring, for at most ``timeout`` seconds; whether there was one."""
-        with trio.move_on_after(float("inf") if timeout is None else max(0.0, timeout)):
+    async def wait(self, at_most_seconds: float = float("inf")) -> bool:
+        """Wait for a ring, or until the time is over; whether there was one."""
+        with trio.move_on_after(max(0.0, at_most_seconds)):
             await self._event.wait()
         rung = self._event.is_set()
         if rung:

@@ -6,6 +6,7 @@ machine stops in between: then the next writer ends the torn line before it adds
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from typing import Final
@@ -25,6 +26,12 @@ def line_of(evidence: Evidence) -> bytes:
     return line
 
 
+def _write_whole(descriptor: int, line: bytes) -> None:
+    """One write, so that lines of two writers would not mix; a disk that takes a part of it is full."""
+    if os.write(descriptor, line) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class EvidenceLog:
     """The open log file. After a rotation by rename, or :meth:`reopen`, the next line goes to a new file."""
 
@@ -37,9 +44,7 @@ class EvidenceLog:
         """Append one line. On an error nothing of it stays in the file."""
         descriptor = self._current()
         try:
-            written = os.write(descriptor, line)
-            if written != len(line):
-                raise OSError(f"{written} of {len(line)} bytes of a line were taken")
+            _write_whole(descriptor, line)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(descriptor, self._size)

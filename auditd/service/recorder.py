@@ -7,7 +7,6 @@ crash before that repeats them, and the ``evidence_id`` tells a repeat.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Final, TypeVar
 import trio
 
 from auditd.archive.rows import Alert, ClearedAs, Entry
-from auditd.archive.state import Known, after, failed, need, Need
+from auditd.archive.state import Known, Need, after, failed, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Evidence
@@ -99,6 +98,11 @@ class Recorder:
         self._unmarked = 0
         self._limiter = trio.CapacityLimiter(1)
         self._telling = trio.Lock()
+
+    @property
+    def log_path(self) -> str:
+        """Where the log is."""
+        return self._log.path
 
     async def record(self, result: Result) -> Need:
         """Make a result durable and public; what its artifact needs next. Cancelled, it does so within a bound."""
@@ -216,9 +220,26 @@ class Recorder:
         try:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._mark, limiter=self._limiter)
-        except (OSError, StoreError) as error:
-            # The marks are tried again with the next line; at worst some lines are written twice.
-            self.log_trouble.begin(printable(str(error), 500))
+        except StoreError as error:
+            self.store_trouble.begin(str(error))
+        except OSError as error:
+            # Tried again a minute later, or with the next line; at worst some lines are written twice.
+            self.log_trouble.begin(f"{printable(self._log.path)}: {error.strerror}")
+        else:
+            self.log_trouble.end()
+
+    async def count_open_alerts(self) -> dict[tuple[str, str], int]:
+        """How many alerts are open, by code and severity; none while the store fails."""
+        try:
+            return await trio.to_thread.run_sync(self.store.count_open_alerts, limiter=self._limiter)
+        except StoreError as error:
+            self.store_trouble.begin(str(error))
+            return {}
+
+    def close(self) -> None:
+        """Close log and store; their locks are released."""
+        self._log.reopen()
+        self.store.close()
 
     def reopen_log(self) -> None:
         """The log was rotated: the next line goes to a new file."""
@@ -302,8 +323,3 @@ class Recorder:
 
         if await self._until_stored(repeat):
             await self.tell_alerts()
-
-
-def ensure_directory(path: str) -> None:
-    """The directory of ``path``, private if it has to be made."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

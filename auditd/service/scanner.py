@@ -159,9 +159,7 @@ class Scanner:
     def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:
         seen = Fingerprint.of_status(status)
         known = self.store.known(path)
-        wanted = need(
-            known, seen, settings=self.configuration, mode=self.mode, run=self.store.run, now=time.time()
-        )
+        wanted = need(known, seen, settings=self.configuration, mode=self.mode, run=self.store.run, now=time.time())
         if wanted is not Need.NOTHING:
             retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
             yield Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)
@@ -171,9 +169,9 @@ class Scanner:
     def _check_place(self) -> None:
         first = next(self.store.artifacts(self.path), None)
         known = None if first is None else self.store.known(first)
-        if known is not None and known.fingerprint is not None:
-            if known.fingerprint.device != os.stat(self.path).st_dev:
-                raise Displaced("empty, and not on the file system that its files were on: is it mounted?")
+        if known is None or known.fingerprint is None or known.fingerprint.device == os.stat(self.path).st_dev:
+            return
+        raise Displaced("empty, and not on the file system that its files were on: is it mounted?")
 
     def _gone(self, path: bytes) -> int:
         """A name is gone, and with it all that stood below it."""
@@ -207,9 +205,7 @@ class Scanner:
         parts = below_root.split(b"/")
         if len(parts) > 1 and not self.root.recursive:
             return False
-        return not any(
-            self.exclusion.matches(part, b"/".join(parts[: place + 1])) for place, part in enumerate(parts)
-        )
+        return not any(self.exclusion.matches(part, b"/".join(parts[: place + 1])) for place, part in enumerate(parts))
 
 
 def _is_regular(path: bytes) -> bool:

@@ -10,10 +10,11 @@ import os
 import time
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Final, Self
 
 import trio
 
-_MICROSECONDS = 1_000_000
+_MICROSECONDS: Final = 1_000_000
 
 
 def watchdog_seconds(environment: Mapping[str, str] = os.environ) -> float | None:
@@ -84,7 +85,7 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def __enter__(self) -> Notifier:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

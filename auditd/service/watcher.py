@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -79,7 +80,7 @@ def _probe(path: bytes) -> _Place:
 
 def _arm(path: str, *, recursive: bool) -> RustNotify:
     """In the thread: watching has begun when this returns. Permission errors are told, or siblings go unwatched."""
-    return RustNotify([path], False, False, 0, recursive, False)  # noqa: FBT003
+    return RustNotify([path], False, False, 0, recursive, False)
 
 
 def _reason(error: BaseException) -> str:
@@ -92,6 +93,7 @@ class RootKeeper:
 
     def __init__(
         self,
+        *,
         scanner: Scanner,
         schedule: ScheduleSettings,
         board: RootBoard,
@@ -112,6 +114,10 @@ class RootKeeper:
         self._trigger: Trigger = "startup"
         self._was_blind = False
         self._rearm_seconds = _REARM_SECONDS
+
+    def covers(self, path: bytes) -> bool:
+        """Whether the settings of this root ask for an artifact at ``path`` below it."""
+        return self._scanner.covers(path)
 
     def rescan(self) -> None:
         """Scan again soon: something was offered and had to be forgotten."""
@@ -174,8 +180,8 @@ class RootKeeper:
         """Follow events and scan on the period, until events were lost or the path leads elsewhere."""
         due_at = trio.current_time() + self._schedule.rescan_seconds
         while True:
-            timeout = max(0.001, due_at - trio.current_time())
-            paths = await self._next_paths(notify, timeout)
+            wait = max(0.001, due_at - trio.current_time())
+            paths = await self._next_paths(notify, wait)
             if paths is None:
                 return
             if await self._place() != place:
@@ -188,9 +194,9 @@ class RootKeeper:
                 self._rearm_seconds = _REARM_SECONDS
                 due_at = trio.current_time() + self._schedule.rescan_seconds
 
-    async def _next_paths(self, notify: RustNotify, timeout: float) -> list[bytes] | None:
-        """The paths of the next events, none after ``timeout`` seconds or a nudge; None if events were lost."""
-        work = partial(notify.watch, _DEBOUNCE_MS, _STEP_MS, int(timeout * 1000) or 1, self._stop)
+    async def _next_paths(self, notify: RustNotify, wait: float) -> list[bytes] | None:
+        """The paths of the next events, none after ``wait`` seconds or a nudge; None if events were lost."""
+        work = partial(notify.watch, _DEBOUNCE_MS, _STEP_MS, int(wait * 1000) or 1, self._stop)
         try:
             changes = await in_thread(self._limiter, work)
         except (OSError, RuntimeError, ValueError) as error:
@@ -219,6 +225,8 @@ class RootKeeper:
         if tally.first_unseen is not None and tally.first_unseen.path == self._scanner.path:
             raise _Blind(os.strerror(tally.first_unseen.errno))
         self._trigger = "rescan"
+        # A directory that is closed to us is not empty: such a scan is no pass over the root.
+        self._board.scanned_at = time.time() if not tally.unseen else self._board.scanned_at
         self._say_scanned(tally, trigger)
         await self._after_scan()
 
@@ -259,27 +267,19 @@ class RootKeeper:
         self.first_look.set()
 
     def _say_scanned(self, tally: Tally, trigger: Trigger) -> None:
-        board = self._board
-        quiet = trigger == "rescan" and (tally.artifacts, tally.unseen, tally.unfinished, tally.removed) == (
-            board.tally.artifacts,
-            board.tally.unseen,
-            board.tally.unfinished,
-            0,
-        )
-        board.tally = tally
+        self._board.tally = tally
         unseen = {} if tally.first_unseen is None else path_fields(tally.first_unseen.path, "first_unseen")
-        if not quiet or tally.due:
-            self._events.info(
-                "scan_finished",
-                **self._named(),
-                trigger=trigger,
-                artifacts=tally.artifacts,
-                due=tally.due,
-                unfinished=tally.unfinished,
-                other_files=tally.other_files,
-                special_files=tally.special_files,
-                unseen=tally.unseen,
-                removed=tally.removed,
-                duration_seconds=tally.duration_seconds,
-                **unseen,
-            )
+        self._events.info(
+            "scan_finished",
+            **self._named(),
+            trigger=trigger,
+            artifacts=tally.artifacts,
+            due=tally.due,
+            unfinished=tally.unfinished,
+            other_files=tally.other_files,
+            special_files=tally.special_files,
+            unseen=tally.unseen,
+            removed=tally.removed,
+            duration_seconds=tally.duration_seconds,
+            **unseen,
+        )

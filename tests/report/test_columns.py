@@ -14,41 +14,41 @@ LINES = st.text().map(printable)
 
 
 @pytest.mark.parametrize(("text", "cells"), [("", 0), ("abc", 3), ("模型", 4), ("e\u0301", 1), ("…", 1), ("ﾊ", 1)])
-def test_width(text, cells):
+def test_width(text: str, cells: int) -> None:
     assert width(text) == cells
 
 
-def test_the_end_of_a_name_stays():
+def test_the_end_of_a_name_stays() -> None:
     assert cut_left("/srv/models/llama-Q4_K.gguf", 13) == "…ma-Q4_K.gguf"
     assert cut_left("/srv/模型/x.gguf", 10) == "…型/x.gguf"
     assert cut_left("short", 5) == "short"
 
 
-def test_a_mark_is_not_left_without_its_character():
+def test_a_mark_is_not_left_without_its_character() -> None:
     assert cut_left("abce\u0301xyz", 4) == "…xyz"
 
 
 @given(LINES, st.integers(1, 30))
-def test_a_cut_text_fits_and_ends_alike(text, cells):
+def test_a_cut_text_fits_and_ends_alike(text: str, cells: int) -> None:
     cut = cut_left(text, cells)
     assert width(cut) <= cells
     assert text.endswith(cut.removeprefix("…"))
 
 
 @given(LINES, st.integers(2, 40))
-def test_wrapped_text_fits_and_loses_nothing(text, cells):
+def test_wrapped_text_fits_and_loses_nothing(text: str, cells: int) -> None:
     lines = wrap(text, cells)
     assert all(width(line) <= cells for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
-def test_filled_up():
+def test_filled_up() -> None:
     assert left("模", 4) + "|" == "模  |"
     assert right("模", 4) == "  模"
 
 
 @given(st.text())
-def test_defused_text_is_printable_and_stays_when_it_was(text):
+def test_defused_text_is_printable_and_stays_when_it_was(text: str) -> None:
     once = printable(text)
-    assert defused(once) == once.replace("\\\\", "\\")
+    assert defused(once) == once
     assert harmless(defused(text))

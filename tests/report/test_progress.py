@@ -8,20 +8,20 @@ from auditd.report.progress import ProgressLine, progress_line
 MIB = 2**20
 
 
-def test_says_bytes_share_rate_and_time_left():
+def test_says_bytes_share_rate_and_time_left() -> None:
     line = progress_line("/srv/model.gguf", 256 * MIB, 1024 * MIB, 2.0, 80)
     assert line == "256 MiB of 1.0 GiB  25%  128 MiB/s  6 s left  /srv/model.gguf"
 
 
-def test_says_no_rate_before_it_means_something():
+def test_says_no_rate_before_it_means_something() -> None:
     assert progress_line("a.gguf", MIB, 4 * MIB, 0.2, 80) == "1.0 MiB of 4.0 MiB  25%  a.gguf"
 
 
-def test_nothing_wanted_and_nothing_done_are_no_division_by_zero():
+def test_nothing_wanted_and_nothing_done_are_no_division_by_zero() -> None:
     assert progress_line("a.gguf", 0, 0, 5, 80) == "0 B of 0 B  a.gguf"
 
 
-def test_the_name_gives_way_first():
+def test_the_name_gives_way_first() -> None:
     long = "模" * 60 + ".gguf"
     assert width(progress_line(long, 256 * MIB, 1024 * MIB, 2.0, 70)) <= 70
     assert progress_line(long, 256 * MIB, 1024 * MIB, 2.0, 50) == "256 MiB of 1.0 GiB  25%  128 MiB/s  6 s left"
@@ -35,7 +35,7 @@ class Clock:
         return self.now
 
 
-def test_waits_draws_ten_times_a_second_and_wipes():
+def test_waits_draws_ten_times_a_second_and_wipes() -> None:
     drawn: list[str] = []
     clock = Clock()
     line = ProgressLine(drawn.append, 80, clock)
@@ -51,7 +51,7 @@ def test_waits_draws_ten_times_a_second_and_wipes():
     assert drawn.count("\r\x1b[K") == 1
 
 
-def test_many_quick_files_are_seen_too():
+def test_many_quick_files_are_seen_too() -> None:
     drawn: list[str] = []
     clock = Clock()
     line = ProgressLine(drawn.append, 80, clock)

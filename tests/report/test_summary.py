@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from auditd.evidence.record import Expected, Limitation, Region, SelectedLayout
+from auditd.evidence.record import Evidence, Expected, Limitation, Region, SelectedLayout
 from auditd.report.columns import width
 from auditd.report.summary import summary
 from tests.support.lines import harmless
 from tests.support.records import accounting, error, evidence, finding, gguf
 
 
-def test_a_sound_file_adds_up():
+def test_a_sound_file_adds_up() -> None:
     assert summary(evidence(), 80) == [
         "sound: everything that was looked at is as it should be; the coverage says what",
         "was looked at",
@@ -40,7 +41,7 @@ def test_a_sound_file_adds_up():
     ]
 
 
-def test_a_finding_says_what_where_and_what_to_do():
+def test_a_finding_says_what_where_and_what_to_do() -> None:
     found = finding(
         "unowned_bytes",
         "96 bytes belong to nothing",
@@ -60,7 +61,7 @@ def test_a_finding_says_what_where_and_what_to_do():
     assert "See accounting.regions for the place." in lines[-2]
 
 
-def test_regions_are_shown_and_the_rest_counted():
+def test_regions_are_shown_and_the_rest_counted() -> None:
     regions = [
         Region(kind="padding_nonzero", begin=7, length=1, after=None, before=0, content="nonzero"),
         *(Region(kind="gap", begin=b, length=2, after=b, before=b + 1, content="unread") for b in range(20)),
@@ -71,20 +72,20 @@ def test_regions_are_shown_and_the_rest_counted():
     assert "            and 1,992 more" in lines
 
 
-def test_unknown_figures_are_question_marks():
+def test_unknown_figures_are_question_marks() -> None:
     blank = accounting(tensor_bytes=None, residue=None, surplus=None, alignment_padding=None, layout=None)
     lines = summary(evidence(verdict="undetermined", accounting=blank), 80)
     assert "            residue                   ?" in lines
     assert "            owned                     ?" in lines
 
 
-def test_layouts_that_fit_as_well_are_named():
+def test_layouts_that_fit_as_well_are_named() -> None:
     chosen = SelectedLayout(name="ggml-current", basis="default")
     account = accounting(layout=chosen, consistent_with=["ggml-current", "b1500"])
     assert "            the bytes come out under b1500, too" in summary(evidence(accounting=account), 80)
 
 
-def test_what_could_not_be_looked_at():
+def test_what_could_not_be_looked_at() -> None:
     lost = evidence(verdict="unknown", outcome="unavailable", gguf=None, accounting=None, error=error())
     assert "unavailable no such file" in summary(lost, 80)
 
@@ -93,7 +94,7 @@ HOSTILE = "\x1b]0;pwned\x07\n\u202e" + "長" * 200
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_nothing_from_outside_leaves_its_place(columns):
+def test_nothing_from_outside_leaves_its_place(columns: int) -> None:
     record = evidence(
         f"/srv/{HOSTILE}.gguf",
         gguf=gguf(headline={HOSTILE: HOSTILE, "general.name": "a\\b"}),
@@ -107,7 +108,5 @@ def test_nothing_from_outside_leaves_its_place(columns):
     assert all(width(line) <= max(columns, 60) for line in lines)
 
 
-def _with_expected(record, expected):
-    from msgspec.structs import replace
-
+def _with_expected(record: Evidence, expected: Expected) -> Evidence:
     return replace(record, artifact=replace(record.artifact, expected=[expected]))

@@ -25,7 +25,7 @@ TRUNCATED = row(
 )
 
 
-def test_the_worst_first_and_a_line_for_each():
+def test_the_worst_first_and_a_line_for_each() -> None:
     lines = table([SOUND, TRUNCATED, unseen_row(b"/srv/models/private", "Permission denied")], 14, 80)
     assert lines == [
         "VERDICT       RESIDUE  SIZE  FILE",
@@ -47,21 +47,21 @@ def test_the_worst_first_and_a_line_for_each():
     ]
 
 
-def test_nothing_found():
+def test_nothing_found() -> None:
     assert table([], 0, 80) == ["0 files, 0 B"]
     assert table([], 1, 80) == ["0 files, 0 B; 1 other file"]
 
 
-def test_an_error_speaks_where_no_finding_does():
+def test_an_error_speaks_where_no_finding_does() -> None:
     lost = row(evidence(verdict="unknown", outcome="unavailable", gguf=None, accounting=None, error=error()))
     assert "    target_unavailable: no such file" in table([lost], 0)
 
 
-def test_a_sound_file_needs_no_words():
+def test_a_sound_file_needs_no_words() -> None:
     assert row(evidence(findings=[finding("no_tensors")])).remarks == ()
 
 
-def test_a_download_in_progress_says_so():
+def test_a_download_in_progress_says_so() -> None:
     partial = row(evidence(verdict="in_progress", outcome="skipped", accounting=None, findings=[finding("unfinished")]))
     assert any(line.startswith("    unfinished: ") for line in table([partial], 0, 80))
 
@@ -79,7 +79,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_hostile_names_stay_on_their_line_and_within_the_columns(name, columns):
+def test_hostile_names_stay_on_their_line_and_within_the_columns(name: bytes, columns: int) -> None:
     record = evidence(
         _maybe_text(name), verdict="residue", findings=[finding("unowned_bytes", f"in {name.decode('latin1')}")]
     )
@@ -96,12 +96,12 @@ def _maybe_text(name: bytes) -> str | bytes:
         return name
 
 
-def test_names_are_whole_where_nobody_says_how_wide_it_is():
+def test_names_are_whole_where_nobody_says_how_wide_it_is() -> None:
     long = "/srv/" + "a" * 300
     assert long in table([Row("sound", 0, 1, long)], 0)[1]
 
 
-def test_colour_is_only_added():
+def test_colour_is_only_added() -> None:
     painted = table([SOUND, TRUNCATED], 0, 80, coloured)
     assert painted[1].startswith("\x1b[31mtruncated\x1b[0m  -1,048,576")
     bare = [line.replace("\x1b[0m", "") for line in painted]

@@ -1,0 +1,87 @@
+"""The runs of a file that are not plain, with the tensors on either side of each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from auditd.accounting.cover import Extent, RunKind
+
+#: Regions that are kept; their number is always exact.
+REGIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A half-open range of the file; ``after`` and ``before`` are tensor indices, resolved at the end."""
+
+    kind: RunKind
+    begin: int
+    end: int
+    after: int | None = None
+    before: int | None = None
+
+
+class RunCollector:
+    """Collects runs: pieces of overlapping and missing bytes that touch become one run."""
+
+    def __init__(self) -> None:
+        self._open: dict[RunKind, Run] = {}
+        self._kept: dict[RunKind, list[Run]] = {}
+        #: Exact number of runs of each kind, padding apart.
+        self.counts: dict[RunKind, int] = {}
+        #: Padding runs, for whoever wants to look into them.
+        self.padding: list[tuple[int, int]] = []
+
+    def observe(self, kind: RunKind, begin: int, end: int) -> None:
+        """A ``RunObserver``."""
+        if kind == "padding":
+            self.padding.append((begin, end))
+            return
+        last = self._open.get(kind)
+        if last is not None and begin <= last.end:
+            self._open[kind] = replace(last, end=max(last.end, end))
+            return
+        self._flush(kind)
+        self._open[kind] = Run(kind, begin, end)
+
+    def _flush(self, kind: RunKind) -> None:
+        run = self._open.pop(kind, None)
+        if run is None:
+            return
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        kept = self._kept.setdefault(kind, [])
+        if len(kept) < REGIONS:
+            kept.append(run)
+
+    def finish(self, extents: Iterable[Extent]) -> tuple[Run, ...]:
+        """The first 1,000 runs in the order of their begins, with neighbours among ``extents``.
+
+        ``extents`` come in the order of (begin, index); those of unknown size are nobody's neighbour.
+        """
+        for kind in tuple(self._open):
+            self._flush(kind)
+        runs = sorted((run for kept in self._kept.values() for run in kept), key=lambda run: (run.begin, run.end))
+        runs = runs[:REGIONS]
+        if not runs:
+            return ()
+        sized = [extent for extent in extents if extent.end is not None]
+        return tuple(_with_neighbours(runs, sized))
+
+
+def _with_neighbours(runs: Sequence[Run], extents: Sequence[Extent]) -> Iterator[Run]:
+    """``after`` ends last among those that begin before the run, ``before`` is the first at or past its end."""
+    begins = [extent.begin for extent in extents]
+    last: Extent | None = None
+    seen = 0
+    for run in runs:
+        while seen < len(extents) and extents[seen].begin < run.begin:
+            extent = extents[seen]
+            if last is None or (extent.end or 0) > (last.end or 0):
+                last = extent
+            seen += 1
+        following = bisect_left(begins, run.end)
+        before = extents[following].index if following < len(extents) else None
+        yield replace(run, after=None if last is None else last.index, before=before)

@@ -1,0 +1,162 @@
+"""An account as part of a record: figures that JSON can hold exactly, regions with what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditd.accounting.account import Account, Figures, candidate_figures
+from auditd.accounting.candidates import Candidate as Tried
+from auditd.accounting.regions import REGIONS, Run
+from auditd.evidence.exactness import exact_int
+from auditd.evidence.look import Look, Scanned
+from auditd.evidence.record import (
+    Accounting,
+    Candidate,
+    Contiguous,
+    Region,
+    RegionContent,
+    SelectedLayout,
+    TypeTotal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def accounting_part(look: Look) -> Accounting | None:
+    """The account of a look; of a header that was not completed, the file size and nothing else."""
+    if look.size is None or look.header is None:
+        return None
+    if look.account is None:
+        return _without_account(look.size)
+    account, figures = look.account, look.account.figures
+    regions = regions_of(look)
+    count = region_count(look)
+    return Accounting(
+        file_size=look.size,
+        data_offset=exact_int(account.data_offset),
+        header_padding=exact_int(account.header_padding),
+        tensor_bytes=exact_int(figures.tensor_bytes),
+        alignment_padding=exact_int(figures.alignment_padding),
+        remainder=exact_int(figures.remainder),
+        surplus=exact_int(figures.surplus),
+        missing=exact_int(figures.missing),
+        overlap=exact_int(figures.overlap),
+        residue=exact_int(figures.residue),
+        tensors_cut=figures.tensors_cut,
+        tensors_gone=figures.tensors_gone,
+        contiguous=_contiguous(figures),
+        regions=regions,
+        region_count=count,
+        regions_complete=count == len(regions),
+        layout=None if account.basis is None else SelectedLayout(name=account.layout, basis=account.basis),
+        candidates=[_candidate(tried, account) for tried in account.candidates],
+        consistent_with=list(consistent_with(account)),
+        by_type=[
+            TypeTotal(
+                type=total.type,
+                type_id=total.type_id,
+                tensors=total.tensors,
+                elements=None if total.elements is None else str(total.elements),
+                bytes=exact_int(total.size),
+            )
+            for total in account.by_type
+        ],
+        parameters=None if account.parameters is None else str(account.parameters),
+    )
+
+
+def _without_account(file_size: int) -> Accounting:
+    return Accounting(
+        file_size=file_size,
+        data_offset=None,
+        header_padding=None,
+        tensor_bytes=None,
+        alignment_padding=None,
+        remainder=None,
+        surplus=None,
+        missing=None,
+        overlap=None,
+        residue=None,
+        tensors_cut=None,
+        tensors_gone=None,
+        contiguous=None,
+        regions=None,
+        region_count=None,
+        regions_complete=None,
+        layout=None,
+        candidates=[],
+        consistent_with=[],
+        by_type=[],
+        parameters=None,
+    )
+
+
+def _contiguous(figures: Figures) -> Contiguous | None:
+    if figures.contiguous is None or figures.discontiguous is None:
+        return None
+    return Contiguous(yes=figures.contiguous, no=figures.discontiguous)
+
+
+def _candidate(tried: Tried, account: Account) -> Candidate:
+    figures = candidate_figures(tried, account.file_size, account.data_offset)
+    return Candidate(
+        names=list(tried.names),
+        applicable=tried.applicable,
+        reason=tried.reason,
+        tensor_bytes=exact_int(figures.tensor_bytes),
+        alignment_padding=exact_int(figures.alignment_padding),
+        surplus=exact_int(figures.surplus),
+        missing=exact_int(figures.missing),
+        overlap=exact_int(figures.overlap),
+        residue=exact_int(figures.residue),
+        contiguous=_contiguous(figures),
+    )
+
+
+def consistent_with(account: Account) -> Iterator[str]:
+    """The names of all layouts under which every byte comes out."""
+    if account.data_offset is None:
+        return
+    for tried in account.candidates:
+        if tried.cover is not None and tried.cover.exact:
+            yield from tried.names
+
+
+def published_runs(look: Look) -> Sequence[Run]:
+    """The runs that a record can name, in the order of its regions; padding that holds something among them."""
+    if look.account is None:
+        return ()
+    padding = () if look.scanned is None else look.scanned.nonzero_padding
+    runs = [*look.account.runs, *(Run("padding", begin, end) for begin, end in padding)]
+    representable = [run for run in runs if exact_int(run.end) is not None]
+    return sorted(representable, key=lambda run: (run.begin, run.end))[:REGIONS]
+
+
+def region_count(look: Look) -> int:
+    """How many regions there are, kept or not."""
+    account = look.account
+    return (account.run_count if account is not None else 0) + (look.scanned.nonzero_count if look.scanned else 0)
+
+
+def regions_of(look: Look) -> list[Region]:
+    """The regions of a record."""
+    return [
+        Region(
+            kind="padding_nonzero" if run.kind == "padding" else run.kind,
+            begin=run.begin,
+            length=run.end - run.begin,
+            after=run.after,
+            before=run.before,
+            content="nonzero" if run.kind == "padding" else _content(run, look.scanned),
+        )
+        for run in published_runs(look)
+    ]
+
+
+def _content(run: Run, scanned: Scanned | None) -> RegionContent:
+    zero = None if scanned is None else scanned.content.get((run.begin, run.end))
+    if zero is None:
+        return "unread"
+    return "zero" if zero else "nonzero"

@@ -1,0 +1,112 @@
+"""What a record cannot say, and why: its limitations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from auditd.evidence.exactness import is_exact
+from auditd.evidence.look import Look
+from auditd.evidence.record import Limitation
+from auditd.formats import layouts
+from auditd.formats.declarations import GgufHeader, GgufTensor, SafetensorsHeader
+from auditd.formats.dtypes import DTYPE_BITS
+from auditd.formats.quoting import shown
+
+#: Subjects that a limitation names; its count is exact.
+SUBJECTS: Final = 1000
+
+
+def limitations_part(look: Look) -> list[Limitation]:
+    """The limitations of a look, in a fixed order."""
+    if look.identity in ("modified", "replaced"):
+        return [_plain("identity_changed", "the file changed while it was read: what was read may belong to two files")]
+    return [*_of_types(look), *_of_rows(look), *_of_integers(look), *_of_place(look), *_of_close(look)]
+
+
+def _plain(code: str, message: str, subjects: Sequence[str] = (), count: int = 1) -> Limitation:
+    return Limitation(code=code, message=message, subjects=list(subjects[:SUBJECTS]), count=count)
+
+
+def _of_types(look: Look) -> Iterator[Limitation]:
+    if isinstance(look.header, GgufHeader):
+        by_type: dict[int, list[GgufTensor]] = {}
+        for tensor in look.header.tensors:
+            by_type.setdefault(tensor.type_id, []).append(tensor)
+        for type_id in sorted(by_type):
+            limitation = _of_type(type_id, by_type[type_id])
+            if limitation is not None:
+                yield limitation
+    elif isinstance(look.header, SafetensorsHeader):
+        yield from _of_dtypes(look.header)
+
+
+def _of_type(type_id: int, tensors: list[GgufTensor]) -> Limitation | None:
+    """Why tensors of a type have no established size, or no established name."""
+    everyone = [f"tensors[{tensor.index}]" for tensor in tensors]
+    sized = [f"tensors[{tensor.index}]" for tensor in tensors if tensor.elements != 0]
+    if type_id in layouts.SHIFTED_IDS:
+        meanings = "; ".join(f"{name} in {releases}" for name, releases in layouts.released_meanings(type_id))
+        message = f"type {type_id} has had several released meanings: {meanings}. The file does not say which"
+        return _plain("ambiguous_type", message, everyone, len(everyone))
+    if not sized or type_id in layouts.ESTABLISHED:
+        return None
+    return _plain(*_unsized(type_id), sized, len(sized))
+
+
+def _unsized(type_id: int) -> tuple[str, str]:
+    if type_id == layouts.Q8_1:
+        return "ambiguous_size", "Q8_1 takes 40 bytes per 32 elements in b1500 and 36 now; the file does not say which"
+    if type_id in layouts.K_IDS:
+        new, old = layouts.CURRENT[type_id], layouts.LAYOUTS["k64"].sizings[type_id]
+        message = (
+            f"{new.name} takes {new.size} bytes per {new.block} elements, or {old.size} per {old.block} in builds with "
+            "64-element super-blocks (b1500 up to before b3001); the file does not say which"
+        )
+        return "ambiguous_size", message
+    if layouts.is_contested(type_id):
+        return "contested_type", f"type {type_id} is claimed by forks; its meaning is not settled"
+    if layouts.is_removed(type_id):
+        return "removed_type", f"type {type_id} ({layouts.REMOVED[type_id]}) was removed from ggml; its size is not established"
+    return "unknown_type", f"no release knows type {type_id}"
+
+
+def _of_dtypes(header: SafetensorsHeader) -> Iterator[Limitation]:
+    unknown: dict[str, list[str]] = {}
+    for index, tensor in enumerate(header.tensors):
+        if tensor.dtype not in DTYPE_BITS:
+            unknown.setdefault(tensor.dtype, []).append(f"tensors[{index}]")
+    for dtype, subjects in unknown.items():
+        message = f"the dtype {shown(dtype)} is not known: its range is taken, its shape cannot be checked against it"
+        yield _plain("unknown_dtype", message, subjects, len(subjects))
+
+
+def _of_rows(look: Look) -> Iterator[Limitation]:
+    header = look.header
+    if header is not None and not header.rows_complete and (header.complete or isinstance(header, GgufHeader)):
+        yield _plain("rows_not_kept", "the declarations are larger than the 32 MiB that are kept; figures cover all of them")
+
+
+def _of_integers(look: Look) -> Iterator[Limitation]:
+    """Integers that no JSON reader would take exactly: null in their place."""
+    account = look.account
+    if account is None:
+        return
+    figures = account.figures
+    names = ("tensor_bytes", "alignment_padding", "remainder", "surplus", "missing", "overlap", "residue")
+    large = [f"accounting.{name}" for name in names if not is_exact(getattr(figures, name) or 0)]
+    if account.out_of_range is not None:
+        large.append(f"tensors[{account.out_of_range.first}]")
+    if large:
+        count = len(large) - 1 + account.out_of_range.count if account.out_of_range is not None else len(large)
+        yield _plain("integer_range", "figures past 2^53 - 1 are null: not every reader takes them exactly", large, count)
+
+
+def _of_place(look: Look) -> Iterator[Limitation]:
+    if look.account is not None and look.account.data_offset is None:
+        yield _plain("data_offset_unknown", "the data start cannot be computed, so no tensor has a place in the file")
+
+
+def _of_close(look: Look) -> Iterator[Limitation]:
+    if look.close_errno is not None:
+        yield _plain("close_failed", f"closing the file failed (errno {look.close_errno}); it is not tried again")

@@ -1,0 +1,66 @@
+"""What an inspection saw: the facts that a record is composed of. Frozen values, and no opinion among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from auditd.accounting.account import Account
+from auditd.evidence.record import ErrorCategory, ErrorCode, FileIdentity, IdentityStatus
+from auditd.formats.declarations import GgufHeader, SafetensorsHeader
+from auditd.formats.detection import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why an inspection did not come to its end: the path, the host, or whoever cancelled it."""
+
+    code: ErrorCode
+    category: ErrorCategory
+    message: str
+    errno: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What full mode saw in the bytes that no tensor owns; ranges are half-open file offsets.
+
+    ``content`` says for each range that was read to its end whether it holds only zeros; ``nonzero_padding``
+    are the first padding runs that do not, ``nonzero_count`` how many there are.
+    """
+
+    content: dict[tuple[int, int], bool] = field(default_factory=dict)
+    nonzero_padding: tuple[tuple[int, int], ...] = ()
+    nonzero_count: int = 0
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One inspection's facts. Sizes and offsets in bytes; None is unknown.
+
+    ``foreign`` is set when the file is neither format, ``skipped`` when its name says that a download is
+    under way and nothing was read.
+    """
+
+    path: bytes
+    scope: Literal["header", "full"]
+    size: int | None = None
+    before: FileIdentity | None = None
+    after: FileIdentity | None = None
+    identity: IdentityStatus = "unverified"
+    header: GgufHeader | SafetensorsHeader | None = None
+    header_sha256: str | None = None
+    sha256: str | None = None
+    bytes_read: int = 0
+    bytes_hashed: int = 0
+    cache: str = "left"
+    duration_seconds: float = 0.0
+    account: Account | None = None
+    scanned: Scanned | None = None
+    foreign: Kind | None = None
+    foreign_head: bytes = b""
+    skipped: bool = False
+    stop: Stop | None = None
+    close_errno: int | None = None

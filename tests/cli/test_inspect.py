@@ -1,0 +1,162 @@
+"""``inspect``: one file, its record, its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from auditd.evidence.canonical import decode, evidence_id
+from tests.support import models
+from tests.support.commands import Command, Start, Write
+
+BAD = {
+    "residue": models.gguf(tail=b"x"),
+    "truncated": models.gguf(cut=1),
+    "foreign": b"hello, world",
+    "unsupported": models.gguf(version=9),
+    "malformed": models.gguf()[:24] + b"\xff" * 72,
+}
+
+
+def test_a_sound_file(command: Command, model: Write) -> None:
+    done = command("inspect", model())
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("sound: ")
+    assert "residue                   0" in done.out
+
+
+def test_safetensors(command: Command, model: Write) -> None:
+    assert command("inspect", model("m.safetensors", models.safetensors())).status == 0
+    assert command("inspect", model("m.safetensors", models.safetensors(b"x"))).status == 1
+
+
+@pytest.mark.parametrize("verdict", BAD)
+def test_a_bad_file(command: Command, model: Write, verdict: str) -> None:
+    done = command("inspect", model(content=BAD[verdict]))
+    assert done.status == 1
+    assert done.out.startswith(f"{verdict}: ")
+
+
+def test_what_is_not_there(command: Command, tmp_path: Path) -> None:
+    done = command("inspect", tmp_path / "missing.gguf")
+    assert done.status == 3
+    assert done.out.startswith("unknown: ")
+
+
+def test_an_unfinished_download(command: Command, model: Write) -> None:
+    path = model("model.gguf.part")
+    assert command("inspect", path).out.startswith("in_progress: ")
+    assert command("inspect", path).status == 0
+    assert command("inspect", "--unfinished", path).out.startswith("sound: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["inspect"],
+        ["inspect", "--hash", "some", "f"],
+        ["inspect", "--layout", "k65", "f"],
+        ["inspect", "--detail", "all", "f"],
+        ["inspect", "a", "b"],
+        ["unknown"],
+        ["audit"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(command: Command, arguments: list[str]) -> None:
+    done = command(*arguments)
+    assert (done.status, done.out) == (2, "")
+    assert done.err
+
+
+def test_json_is_one_line_and_nothing_else(command: Command, model: Write) -> None:
+    done = command("inspect", "--json", model())
+    assert done.out.count("\n") == 1
+    record = decode(done.out.encode())
+    assert record.detail == "complete"
+    assert record.evidence_id == evidence_id(record)
+    assert record.read.scope == "header"
+    assert done.err == ""
+
+
+def test_json_of_a_path_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    done = command("inspect", "--json", tmp_path / "missing")
+    assert done.status == 3
+    assert json.loads(done.out)["outcome"] == "unavailable"
+
+
+def test_options_reach_the_inspection(command: Command, model: Write) -> None:
+    record = json.loads(command("inspect", "--json", "--hash", "full", "--layout", "k64", model()).out)
+    assert record["read"]["scope"] == "full"
+    assert record["artifact"]["sha256"]
+    assert record["trigger"] == "command"
+
+
+def test_detail(command: Command, model: Write) -> None:
+    path = model()
+    summary = json.loads(command("inspect", "--json", "--detail", "summary", path).out)
+    assert (summary["detail"], summary["gguf"]["tensors"], summary["gguf"]["tensor_count"]) == ("summary", None, 1)
+    assert "0 a (F32) 8, 32 bytes at 64" in command("inspect", "--detail", "complete", path).out
+    assert "0 a (F32)" not in command("inspect", path).out
+
+
+def test_evidence_output_is_complete_whatever_is_shown(command: Command, model: Write, tmp_path: Path) -> None:
+    output = tmp_path / "evidence.json"
+    output.write_text("older")
+    done = command("inspect", "--json", "--detail", "summary", "--evidence-output", output, model())
+    assert decode(output.read_bytes()).detail == "complete"
+    assert output.read_bytes().endswith(b"}\n")
+    assert json.loads(done.out)["evidence_id"] == json.loads(output.read_text())["evidence_id"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evidence.json", "model.gguf"]
+
+
+def test_evidence_output_never_overwrites_the_model(command: Command, model: Write, tmp_path: Path) -> None:
+    path = model()
+    before = path.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    for output in (path, link):
+        done = command("inspect", "--evidence-output", output, path)
+        assert (done.status, done.out) == (2, "")
+    assert path.read_bytes() == before
+
+
+def test_evidence_output_that_cannot_be_written_is_said(command: Command, model: Write, tmp_path: Path) -> None:
+    done = command("inspect", "--json", "--evidence-output", tmp_path / "no" / "evidence.json", model())
+    assert done.status == 3
+    assert "cannot be written: No such file or directory" in done.err
+    assert json.loads(done.out)["verdict"] == "sound"
+
+
+def test_evidence_output_into_a_device_leaves_it_a_device(command: Command, model: Write) -> None:
+    assert command("inspect", "--evidence-output", "/dev/null", model()).status == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_names_that_are_not_text(start: Start, model: Write) -> None:
+    path = os.fsencode(model()) + b"-\xff\x1b[2J.gguf"
+    os.rename(model(), path)
+    process = start("inspect", path)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, b"")
+    assert b"\x1b" not in out
+    assert rb"\x1b[2J.gguf" in out
+
+
+def test_version_and_help(command: Command) -> None:
+    assert command("--version").out.startswith("model-auditd ")
+    for words in (
+        ["--help"],
+        ["inspect", "--help"],
+        ["audit", "--help"],
+        ["run", "--help"],
+        ["check-config", "--help"],
+    ):
+        done = command(*words)
+        assert done.status == 0
+        assert "exit status: 0" in done.out
