@@ -180,7 +180,12 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "notice", "notice", "a big-endian file", "It does not load on little-endian machines; convert it there."
     ),
     "name_not_utf8": FindingKind("notice", "notice", "a key or tensor name that is not UTF-8", _NOTHING),
-    "unknown_type": FindingKind("notice", "notice", "an empty tensor of an unknown type", "llama.cpp refuses this."),
+    "unknown_type": FindingKind(
+        "notice",
+        "notice",
+        "an empty GGUF tensor of an unknown type, or a safetensors dtype that is not known",
+        "Stock loaders refuse the file; check which program wrote it.",
+    ),
     "dimension_beyond_int64": FindingKind("notice", "notice", "a dimension of 2^63 or more", "llama.cpp refuses this."),
     "text_not_utf8": FindingKind("info", "sound", "a text value that is not UTF-8", _NOTHING),
     "data_unaligned": FindingKind(

@@ -312,7 +312,7 @@ class GgufReader:
         self._judge_key(key, path, begin)
         type_at = self._window.offset
         type_id = yield from self._unsigned(4, f"{path}.type")
-        self._check_type(type_id, f"{path}.type", type_at)
+        self._check_type(type_id, f"{path}.type", type_at, f" behind the key {shown(key)}")
         value_begin = self._window.offset
         value = yield from self._value(type_id, f"{path}.value", 1)
         if key == _ALIGNMENT_KEY:
@@ -341,9 +341,9 @@ class GgufReader:
                 self._notice("name_not_utf8", subject, at, f"{shown(key)} is not UTF-8")
 
     @staticmethod
-    def _check_type(type_id: int, subject: str, at: int) -> None:
+    def _check_type(type_id: int, subject: str, at: int, behind: str = "") -> None:
         if type_id >= len(VALUE_TYPES):
-            message = f"value type {type_id} is none of the thirteen (0 to 12)"
+            message = f"value type {type_id}{behind} is none of the thirteen (0 to 12)"
             raise Stopped(Fault(Constraint.VALUE_TYPE, FaultKind.MALFORMED, subject, at, message, "0 to 12", type_id))
 
     def _value(self, type_id: int, path: str, depth: int) -> Generator[None, None, MetadataValue]:

@@ -491,6 +491,10 @@ class SafetensorsReader:
         bits = DTYPE_BITS.get(entries.dtypes[entries.dtype[index]])
         subject = f"tensors[{rank}]"
         validation = _CONSISTENT if bits is not None else _UNKNOWN
+        if bits is None:
+            dtype = shown(entries.dtypes[entries.dtype[index]])
+            message = f"{label} has the dtype {dtype}, which the reference reader refuses"
+            self._notice("unknown_type", at, message, f"{subject}.dtype")
         if begin > end:
             self._unsizeable = True
             validation = _CONTRADICTED
