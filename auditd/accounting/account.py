@@ -310,7 +310,7 @@ def _gone(indices: Iterable[int], directory: Directory, place: Place) -> Slip | 
 
 
 def _out_of_range(extents: Iterable[Extent]) -> Slip | None:
-    return _collect(extent.index for extent in extents if max(extent.begin, extent.end or 0) > EXACT_INTEGER)
+    return _collect(extent.tensor for extent in extents if max(extent.begin, extent.end or 0) > EXACT_INTEGER)
 
 
 def declared_totals(header: GgufHeader) -> tuple[TypeTotal, ...]:

@@ -30,7 +30,7 @@ RunObserver: TypeAlias = Callable[[RunKind, int, int], None]
 class Extent(NamedTuple):
     """A non-empty tensor's bytes: ``end`` is None where its size is unknown."""
 
-    index: int
+    tensor: int
     begin: int
     end: int | None
 

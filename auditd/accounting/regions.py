@@ -83,5 +83,5 @@ def _with_neighbours(runs: Sequence[Run], extents: Sequence[Extent]) -> Iterator
                 last = extent
             seen += 1
         following = bisect_left(begins, run.end)
-        before = extents[following].index if following < len(extents) else None
-        yield replace(run, after=None if last is None else last.index, before=before)
+        before = extents[following].tensor if following < len(extents) else None
+        yield replace(run, after=None if last is None else last.tensor, before=before)

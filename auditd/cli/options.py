@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from auditd import __version__
 from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
 from auditd.cli.terminal import PROGRAM
-from auditd.evidence.canonical import summary
 from auditd.evidence.record import Evidence, Producer
+from auditd.evidence.summary import summary
 from auditd.inspection.request import HashMode, Request
 
 Detail: TypeAlias = Literal["summary", "complete"]
@@ -30,7 +30,8 @@ def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
         choices=LAYOUT_CHOICES,
         default="auto",
         metavar="NAME",
-        help=f"the table of tensor sizes that is believed: {', '.join(LAYOUT_CHOICES)} (default: %(default)s)",
+        help="the table of tensor sizes that is believed: auto lets the bytes decide, strict believes none, a name "
+        "(such as ggml-current or k64) is taken at its word; an unknown one is answered with all (default: %(default)s)",
     )
     parser.add_argument("--unfinished", action="store_true", help="also look at downloads that are not finished")
 

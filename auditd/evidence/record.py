@@ -54,7 +54,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every part: immutable, named fields only, and nothing undeclared is ever read in."""
 
 
-class Producer(Record):
+class Producer(Record, frozen=True):
     """Who made the record. ``configuration`` is the SHA-256 of the settings that change what is looked at."""
 
     name: str
@@ -63,7 +63,7 @@ class Producer(Record):
     configuration: str
 
 
-class Expected(Record):
+class Expected(Record, frozen=True):
     """A digest that somebody published for the artifact, and where it says so."""
 
     algorithm: str
@@ -71,7 +71,7 @@ class Expected(Record):
     source: str
 
 
-class Artifact(Record):
+class Artifact(Record, frozen=True):
     """The file. ``sha256`` is null unless all of it was hashed and its identity held."""
 
     path: str
@@ -86,7 +86,7 @@ class Artifact(Record):
     expected_size: int | None
 
 
-class FileIdentity(Record):
+class FileIdentity(Record, frozen=True):
     """What the file system says of a file; times in nanoseconds since the epoch, as decimal strings."""
 
     device: int
@@ -100,7 +100,7 @@ class FileIdentity(Record):
     gid: int
 
 
-class Identity(Record):
+class Identity(Record, frozen=True):
     """The file before and after the reading, and whether it was the same file all along."""
 
     before: FileIdentity | None
@@ -108,7 +108,7 @@ class Identity(Record):
     status: IdentityStatus
 
 
-class Read(Record):
+class Read(Record, frozen=True):
     """What was read. ``header_length`` ends at the last byte of the header, before any padding."""
 
     scope: Literal["header", "full"]
@@ -120,14 +120,14 @@ class Read(Record):
     duration_seconds: float
 
 
-class Cover(Record):
+class Cover(Record, frozen=True):
     """How much of one aspect was looked at, and what stopped the rest."""
 
     status: CoverageStatus
     reason: str | None = None
 
 
-class Coverage(Record):
+class Coverage(Record, frozen=True):
     """Which parts of the artifact this inspection really looked at."""
 
     header: Cover
@@ -140,7 +140,7 @@ class Coverage(Record):
     identity: Cover
 
 
-class ArrayPreview(Record):
+class ArrayPreview(Record, frozen=True):
     """An array inside an array."""
 
     element_type: str
@@ -150,7 +150,7 @@ class ArrayPreview(Record):
     preview_base64: list[str | None] | None = None
 
 
-class MetadataRow(Record):
+class MetadataRow(Record, frozen=True):
     """One GGUF metadata entry; the last five fields are null for a scalar, ``value`` is null for an array."""
 
     index: int
@@ -166,7 +166,7 @@ class MetadataRow(Record):
     preview_base64: list[str | None] | None = None
 
 
-class GgufTensorRow(Record):
+class GgufTensorRow(Record, frozen=True):
     """One GGUF tensor; ``byte_length`` is null unless every released layout agrees on it."""
 
     index: int
@@ -182,7 +182,7 @@ class GgufTensorRow(Record):
     name_base64: str | None = None
 
 
-class TypeTotal(Record):
+class TypeTotal(Record, frozen=True):
     """What the tensors of one type hold together. ``type_id`` is null for safetensors."""
 
     type: str
@@ -192,7 +192,7 @@ class TypeTotal(Record):
     bytes: int | None
 
 
-class DeclaredTotals(Record):
+class DeclaredTotals(Record, frozen=True):
     """Totals over what is established: null as soon as one tensor's size needs a choice of layout."""
 
     tensors: int
@@ -201,7 +201,7 @@ class DeclaredTotals(Record):
     by_type: list[TypeTotal]
 
 
-class Spans(Record):
+class Spans(Record, frozen=True):
     """Lengths in bytes of a GGUF header's four pieces."""
 
     head: int | None
@@ -210,14 +210,14 @@ class Spans(Record):
     padding: int | None
 
 
-class ChatTemplate(Record):
+class ChatTemplate(Record, frozen=True):
     """A chat template's name (``default`` for the unnamed one) and the SHA-256 of its bytes."""
 
     name: str
     sha256: str
 
 
-class Gguf(Record):
+class Gguf(Record, frozen=True):
     """The declarations of a GGUF header. Rows are null in summary detail; the counts stay."""
 
     version: int | None
@@ -234,7 +234,7 @@ class Gguf(Record):
     chat_templates: list[ChatTemplate]
 
 
-class SafetensorsTensorRow(Record):
+class SafetensorsTensorRow(Record, frozen=True):
     """One safetensors tensor; rows stand in name order by code point, ``data_offsets`` count from the data."""
 
     index: int
@@ -248,7 +248,7 @@ class SafetensorsTensorRow(Record):
     storage_validation: StorageValidation
 
 
-class Safetensors(Record):
+class Safetensors(Record, frozen=True):
     """The declarations of a safetensors header, only ever whole: no row of an unvalidated one."""
 
     header_length: int | None
@@ -259,7 +259,7 @@ class Safetensors(Record):
     headline: dict[str, Scalar]
 
 
-class Region(Record):
+class Region(Record, frozen=True):
     """A run of bytes that is not plain; ``after`` and ``before`` are the neighbours' tensor indices."""
 
     kind: RegionKind
@@ -270,21 +270,21 @@ class Region(Record):
     content: RegionContent
 
 
-class Contiguous(Record):
+class Contiguous(Record, frozen=True):
     """Non-empty tensors, in offset order, that start where the one before them ended, padded - or do not."""
 
     yes: int
     no: int
 
 
-class SelectedLayout(Record):
+class SelectedLayout(Record, frozen=True):
     """The layout that the headline figures are computed with, and why that one."""
 
     name: str | None
     basis: LayoutBasis
 
 
-class Candidate(Record):
+class Candidate(Record, frozen=True):
     """The account under one layout; several names where they give every tensor the same size."""
 
     names: list[str]
@@ -299,7 +299,7 @@ class Candidate(Record):
     contiguous: Contiguous | None
 
 
-class Accounting(Record):
+class Accounting(Record, frozen=True):
     """Who owns each byte: ``residue = surplus - missing - overlap = S - D - T - P``, exactly.
 
     ``consistent_with`` names every layout under which all bytes come out. It is a derived fact, kept apart
@@ -329,7 +329,7 @@ class Accounting(Record):
     parameters: str | None
 
 
-class Limitation(Record):
+class Limitation(Record, frozen=True):
     """Something that this evidence cannot say, and why."""
 
     code: str
@@ -338,7 +338,7 @@ class Limitation(Record):
     count: int
 
 
-class Finding(Record):
+class Finding(Record, frozen=True):
     """Something wrong or notable: one for a code and constraint, with a count and the first subject."""
 
     code: str
@@ -353,7 +353,7 @@ class Finding(Record):
     advice: str
 
 
-class Error(Record):
+class Error(Record, frozen=True):
     """Why the inspection did not come to a plain end."""
 
     code: ErrorCode
@@ -365,7 +365,7 @@ class Error(Record):
     errno: int | None
 
 
-class Evidence(Record):
+class Evidence(Record, frozen=True):
     """The record of one inspection of one artifact."""
 
     schema: str

@@ -22,7 +22,8 @@ from auditd.evidence.record import (
     TypeTotal,
 )
 from auditd.evidence.text import exact
-from auditd.formats import gguf, layouts
+from auditd.formats import layouts
+from auditd.formats.gguf import wire
 from auditd.formats.declarations import (
     ArrayValue,
     GgufHeader,
@@ -34,7 +35,7 @@ from auditd.formats.declarations import (
 )
 
 #: Value types whose integers are 64 bits wide, or may be.
-_WIDE: Final = frozenset({gguf.VALUE_TYPES.index("u64"), gguf.VALUE_TYPES.index("i64")})
+_WIDE: Final = frozenset({wire.VALUE_TYPES.index("u64"), wire.VALUE_TYPES.index("i64")})
 
 #: Longest text that a headline carries; the rest is in the rows.
 _HEADLINE_TEXT: Final = 80
@@ -61,8 +62,8 @@ _HEADLINE_COUNTS: Final = {"tokenizer.ggml.tokens": "vocabulary", "tokenizer.ggm
 def gguf_part(header: GgufHeader) -> Gguf:
     """All that a GGUF header declares, as far as it was read."""
     spans = Spans(
-        head=None if header.metadata_count is None else gguf.HEAD_BYTES,
-        metadata=None if header.metadata_end is None else header.metadata_end - gguf.HEAD_BYTES,
+        head=None if header.metadata_count is None else wire.HEAD_BYTES,
+        metadata=None if header.metadata_end is None else header.metadata_end - wire.HEAD_BYTES,
         directory=_difference(header.directory_end, header.metadata_end),
         padding=_difference(header.data_offset, header.directory_end),
     )
@@ -117,7 +118,7 @@ def declared(totals: list[TypeTotal]) -> DeclaredTotals:
 
 def _metadata_row(entry: MetadataEntry) -> MetadataRow:
     key, key_base64 = exact(entry.key)
-    type_name = gguf.VALUE_TYPES[entry.type_id]
+    type_name = wire.VALUE_TYPES[entry.type_id]
     if isinstance(entry.value, ArrayValue):
         preview, preview_base64 = _preview(entry.value)
         return MetadataRow(
@@ -126,7 +127,7 @@ def _metadata_row(entry: MetadataEntry) -> MetadataRow:
             type=type_name,
             value=None,
             key_base64=key_base64,
-            element_type=gguf.VALUE_TYPES[entry.value.element_type],
+            element_type=wire.VALUE_TYPES[entry.value.element_type],
             count=entry.value.count,
             preview=preview,
             preview_complete=entry.value.preview_complete,
@@ -144,7 +145,7 @@ def _scalar(value: int | float | bytes, type_id: int) -> tuple[Scalar, str | Non
         return exact(value)
     if isinstance(value, float):
         return _float(value), None
-    if type_id == gguf.BOOL and value in (0, 1):
+    if type_id == wire.BOOL and value in (0, 1):
         return bool(value), None
     return (str(value) if type_id in _WIDE else value), None
 
@@ -172,7 +173,7 @@ def _element(element: MetadataValue, type_id: int) -> tuple[Scalar | ArrayPrevie
         return _scalar(element, type_id)
     preview, preview_base64 = _preview(element)
     inner = ArrayPreview(
-        element_type=gguf.VALUE_TYPES[element.element_type],
+        element_type=wire.VALUE_TYPES[element.element_type],
         count=element.count,
         preview=preview,
         preview_complete=element.preview_complete,

@@ -11,7 +11,8 @@ from auditd.formats.faults import Fault, Notice
 ByteOrder: TypeAlias = Literal["little", "big"]
 
 
-class ArrayValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ArrayValue:
     """A metadata array: its declared element type id and count, and at most eight elements."""
 
     element_type: int
@@ -28,7 +29,8 @@ class ArrayValue(NamedTuple):
 MetadataValue: TypeAlias = int | float | bytes | ArrayValue
 
 
-class MetadataEntry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MetadataEntry:
     """One GGUF metadata entry; ``begin`` and ``value_begin`` are file offsets in bytes."""
 
     index: int
@@ -40,7 +42,8 @@ class MetadataEntry(NamedTuple):
     end: int
 
 
-class GgufTensor(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
     """One entry of a GGUF tensor directory.
 
     ``shape`` is fastest first; ``elements`` is None if the product overflows u64; ``offset`` is relative to
@@ -176,13 +179,12 @@ class SafetensorsHeader:
     data_offset: int | None
     bytes_present: bool
     metadata: dict[str, str] | None
-    metadata_complete: bool
+    metadata_kept: bool
     tensors: tuple[SafetensorsTensor, ...]
     tensor_count: int | None
     rows_complete: bool
     totals: tuple[TypeTally, ...]
     columns: RangeColumns | None
-    unsizeable: bool
     complete: bool
     stopped: Fault | None
     faults: tuple[tuple[Fault, int], ...]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from auditd.formats.bounds import HEADER_BYTES
-from auditd.formats.gguf import MAGIC
-from auditd.formats.safetensors import PREFIX_BYTES
+from auditd.formats.gguf.wire import MAGIC
+from auditd.formats.safetensors.entries import PREFIX_BYTES
 
 #: What :func:`detect` looks at; read once, before anything else.
 HEAD_BYTES: Final = 16

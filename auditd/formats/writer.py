@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from auditd.formats.declarations import ByteOrder
-from auditd.formats.gguf import DEFAULT_ALIGNMENT, MAGIC, VALUE_TYPES
+from auditd.formats.gguf.wire import DEFAULT_ALIGNMENT, MAGIC, VALUE_TYPES
 
 #: Text and bytes for a string, a list for an array, with the element type in the entry.
 Value: TypeAlias = "int | float | str | bytes | list[Value]"

@@ -13,7 +13,7 @@ import stat
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from auditd.accounting.account import Account, account_gguf, account_safetensors
 from auditd.errors import InspectionStopped
@@ -22,10 +22,10 @@ from auditd.evidence.look import Look, Stop
 from auditd.evidence.record import Evidence
 from auditd.formats.bounds import CHUNK_BYTES, FIRST_CHUNK_BYTES
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
-from auditd.formats.detection import KIND_BYTES, detect, kind_of
-from auditd.formats.gguf import GgufReader
+from auditd.formats.detection import KIND_BYTES, Format, detect, kind_of
+from auditd.formats.gguf.reader import GgufReader
 from auditd.formats.naming import is_unfinished_name
-from auditd.formats.safetensors import SafetensorsReader
+from auditd.formats.safetensors.reader import SafetensorsReader
 from auditd.inspection.descriptor import Descriptor, Unreadable, stop_of
 from auditd.inspection.identity import compare
 from auditd.inspection.pace import Pace
@@ -34,7 +34,7 @@ from auditd.inspection.unowned import UnownedScan, ranges_of
 
 Reader: TypeAlias = GgufReader | SafetensorsReader
 
-_READERS: Final = {"gguf": GgufReader, "safetensors": SafetensorsReader}
+_READERS: Final[dict[Format, type[GgufReader] | type[SafetensorsReader]]] = {"gguf": GgufReader, "safetensors": SafetensorsReader}
 
 #: Behind the header: as fast as larger pieces, and a stop is never far.
 _HASH_CHUNK_BYTES: Final = 1024 * 1024
@@ -55,7 +55,7 @@ def inspect(request: Request, checkpoint: Checkpoint = carry_on, progress: Progr
 
 
 def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
-    scope = "full" if request.hash_mode == "full" else "header"
+    scope: Literal["header", "full"] = "full" if request.hash_mode == "full" else "header"
     if not request.unfinished and is_unfinished(request.path):
         return Look(request.path, scope, skipped=True, size=_size_of(request.path))
     try:

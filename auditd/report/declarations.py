@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from auditd.evidence.record import Evidence, GgufTensorRow, MetadataRow, SafetensorsTensorRow
+from auditd.evidence.record import ArrayPreview, Evidence, GgufTensorRow, MetadataRow, SafetensorsTensorRow
 from auditd.evidence.text import printable, quoted
 from auditd.report.figures import UNKNOWN, exact
 
@@ -35,14 +35,22 @@ def _text(item: tuple[str, str]) -> str:
 
 def _metadata(row: MetadataRow) -> str:
     if row.element_type is None:
-        return f"{row.index} {printable(row.key)} ({row.type}) = {_value(row.value)}"
-    shown = ", ".join(_value(item) for item in row.preview or ())
-    rest = "" if row.preview_complete else ", …"
-    return f"{row.index} {printable(row.key)} ({exact(row.count)} {row.element_type}) = [{shown}{rest}]"
+        return f"{row.index} {printable(row.key)} ({row.type}) = {shown_value(row.value)}"
+    items = _items(row.preview or [], complete=row.preview_complete is True)
+    return f"{row.index} {printable(row.key)} ({exact(row.count)} {row.element_type}) = {items}"
 
 
-def _value(value: object) -> str:
-    return quoted(value, _VALUE_CHARACTERS) if isinstance(value, str) else printable(str(value), _VALUE_CHARACTERS)
+def _items(preview: list[bool | int | float | str | ArrayPreview], *, complete: bool) -> str:
+    return f"[{', '.join(map(shown_value, preview))}{'' if complete else ', …'}]"
+
+
+def shown_value(value: object, characters: int = _VALUE_CHARACTERS) -> str:
+    """A value of a header on one line, as JSON would show it, cut to about ``characters``."""
+    if isinstance(value, ArrayPreview):
+        return _items(value.preview, complete=value.preview_complete)
+    if isinstance(value, str):
+        return quoted(value, characters)
+    return str(value).lower() if isinstance(value, bool) else printable(str(value), characters)
 
 
 def _tensor(row: GgufTensorRow | SafetensorsTensorRow) -> str:

@@ -17,8 +17,9 @@ from auditd.evidence.record import (
     Safetensors,
     TypeTotal,
 )
-from auditd.evidence.text import printable, quoted
+from auditd.evidence.text import printable
 from auditd.report.columns import defused, left, right, width, wrap
+from auditd.report.declarations import shown_value
 from auditd.report.figures import UNKNOWN, counted, exact, rounded, signed
 from auditd.report.paint import Paint, plain
 from auditd.report.table import shown_path
@@ -91,7 +92,7 @@ def _contents(evidence: Evidence) -> Iterator[_Entry]:
     if evidence.safetensors:
         yield from _safetensors(evidence.safetensors)
     if evidence.read.header_sha256:
-        yield "header", f"sha256 {evidence.read.header_sha256}", ""
+        yield "header", evidence.read.header_sha256, ""
 
 
 def _gguf(gguf: Gguf) -> Iterator[_Entry]:
@@ -110,8 +111,7 @@ def _safetensors(safetensors: Safetensors) -> Iterator[_Entry]:
 
 def _headline(headline: dict[str, bool | int | float | str]) -> Iterator[_Entry]:
     for key, value in headline.items():
-        text = quoted(value, _VALUE_CHARACTERS) if isinstance(value, str) else str(value)
-        yield "says", f"{printable(key, _VALUE_CHARACTERS)}: {text}", ""
+        yield "says", f"{printable(key, _VALUE_CHARACTERS)}: {shown_value(value, _VALUE_CHARACTERS)}", ""
 
 
 def _account(accounting: Accounting | None) -> Iterator[_Entry]:
@@ -186,14 +186,14 @@ def _region(region: Region) -> str:
 
 def _doubt(evidence: Evidence) -> Iterator[_Entry]:
     """What was and was not looked at, and what this record cannot say."""
-    covers: dict[str, Cover] = {name: getattr(evidence.coverage, name) for name in evidence.coverage.__struct_fields__}
-    complete = [name.replace("_", " ") for name, cover in covers.items() if cover.status == "complete"]
-    if complete:
-        yield "looked at", ", ".join(complete), ""
-    for name, cover in covers.items():
-        if cover.status != "complete":
-            reason = f" ({defused(cover.reason)})" if cover.reason else ""
-            yield "but", f"{name.replace('_', ' ')}: {_STATUSES[cover.status]}{reason}", ""
+    alike: dict[Cover, list[str]] = {}
+    for name in evidence.coverage.__struct_fields__:
+        alike.setdefault(getattr(evidence.coverage, name), []).append(name.replace("_", " "))
+    # False sorts first: what was looked at stands before what was not.
+    for cover, names in sorted(alike.items(), key=lambda item: item[0].status != "complete"):
+        reason = f" ({defused(cover.reason)})" if cover.reason else ""
+        label, status = ("looked at", "") if cover.status == "complete" else ("but", f": {_STATUSES[cover.status]}")
+        yield label, f"{', '.join(names)}{status}{reason}", ""
     for limitation in evidence.limitations:
         more = f" ({counted(limitation.count, 'subject')})" if limitation.count > 1 else ""
         yield "cannot say", f"{defused(limitation.message)}{more}", ""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditd.accounting.account import account_gguf
-from auditd.formats.gguf import GgufReader
+from auditd.formats.gguf.reader import GgufReader
 from tests import brute
 from tests.builders import F16, F32, Tensor, aligned, f32_length, gguf, property_test, round_up
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.formats.gguf import GgufReader
-from auditd.formats.safetensors import SafetensorsReader
+from auditd.formats.gguf.reader import GgufReader
+from auditd.formats.safetensors.reader import SafetensorsReader
 from tests.builders import (
     ARCHITECTURE,
     F32,

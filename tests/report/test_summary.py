@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from auditd.evidence.record import Evidence, Expected, Limitation, Region, SelectedLayout
+from auditd.evidence.record import Cover, Coverage, Evidence, Expected, Limitation, Region, SelectedLayout
 from auditd.report.columns import width
 from auditd.report.summary import summary
 from tests.support.lines import harmless
@@ -22,8 +22,7 @@ def test_a_sound_file_adds_up() -> None:
         "",
         "format      GGUF 3, little-endian, alignment 32",
         "declares    1 tensor, 0 metadata entries",
-        "header      sha256",
-        "            aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "header      aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "",
         "bytes       header                   57",
         "            padding before the data   7",
@@ -88,6 +87,16 @@ def test_layouts_that_fit_as_well_are_named() -> None:
 def test_what_could_not_be_looked_at() -> None:
     lost = evidence(verdict="unknown", outcome="unavailable", gguf=None, accounting=None, error=error())
     assert "unavailable no such file" in summary(lost, 80)
+
+
+def test_what_was_not_looked_at_for_one_reason_is_said_once() -> None:
+    nothing = Coverage(**dict.fromkeys(Coverage.__struct_fields__, Cover(status="none", reason="no such file")))
+    lines = summary(evidence(coverage=nothing), 80)
+    assert lines[-3:] == [
+        "",
+        "but         header, metadata, tensors, storage sizes, ranges, padding, digest,",
+        "            identity: not at all (no such file)",
+    ]
 
 
 HOSTILE = "\x1b]0;pwned\x07\n\u202e" + "長" * 200
