@@ -97,7 +97,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Array:
-    """The value of an array entry or element."""
+    """The value of an array entry or element; ``items`` as bytes are written as they are, one byte an element."""
 
     kind: str
     items: Sequence[Any]
@@ -160,6 +160,9 @@ class _Header:
         elif kind == "array":
             self.number(subject + ".element_type", "I", KINDS[value.kind])
             self.number(subject + ".count", "Q", len(value.items) if value.count is None else value.count)
+            if isinstance(value.items, bytes):  # elements as they stand in the file
+                self.put(subject + ".elements", value.items)
+                return
             for position, item in enumerate(value.items):
                 self.value(f"{subject}[{position}]", value.kind, item)
         else:

@@ -225,10 +225,13 @@ def compare_safetensors(evidence: Evidence, data: bytes) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_safetensors_every_dtype(tmp_path: Path, dtype: str) -> None:
     name, size = DTYPES[dtype]
+    content = {"w": np.arange(15 * size, dtype=np.uint8), "empty": np.zeros(0, np.uint8), "one": np.ones(size, np.uint8)}
+    shapes = {"w": [3, 5], "empty": [0, 5], "one": []}
     tensors = {
-        "w": {"dtype": dtype, "shape": [3, 5], "data": bytes(range(15 * size))},
-        "empty": {"dtype": dtype, "shape": [0, 5], "data": b""},
-        "one": {"dtype": dtype, "shape": [], "data": bytes(size)},
+        key: safetensors.TensorSpec(
+            dtype=dtype, shape=shapes[key], data_ptr=raw.ctypes.data, data_len=raw.nbytes
+        )
+        for key, raw in content.items()
     }
     data = safetensors.serialize(tensors, {"format": "pt"})
     evidence = look_at(tmp_path, bytes(data), "model.safetensors")

@@ -28,6 +28,9 @@ from auditd.formats.layouts import LAYOUTS, Layout
 #: Sizes that need no choice: for totals, and for what ``strict`` may say.
 _ESTABLISHED = Layout("established", layouts.ESTABLISHED)
 
+#: As many layouts must apply before it means anything that none of them comes out.
+_RIVALS = 2
+
 #: Larger than any position that a header can declare: a file without end.
 _NO_END = 1 << 80
 
@@ -131,9 +134,7 @@ def _figures(cover: Cover, place: Place) -> Figures:
     """What may be said: everything, or what needs neither the unknown data start nor the unknown sizes."""
     if not place.known:
         return Figures(tensor_bytes=cover.tensor_bytes if cover.sized else None, overlap=cover.overlap)
-    known = Figures(
-        missing=cover.missing, overlap=cover.overlap, tensors_cut=cover.cut, tensors_gone=cover.gone
-    )
+    known = Figures(missing=cover.missing, overlap=cover.overlap, tensors_cut=cover.cut, tensors_gone=cover.gone)
     if not cover.sized:
         return known
     return Figures(
@@ -346,7 +347,7 @@ def _candidate_of(candidates: Sequence[Candidate], layout: Layout) -> Candidate:
 def _nothing_fits(candidates: Sequence[Candidate], selected: Candidate) -> bool:
     """Two or more layouts apply, none comes out, and even the offsets follow none of their sizes."""
     covers = [c.cover for c in candidates if c.cover is not None]
-    if len(covers) < 2 or any(cover.exact for cover in covers):
+    if len(covers) < _RIVALS or any(cover.exact for cover in covers):
         return False
     return selected.cover is not None and selected.cover.discontiguous > 0
 

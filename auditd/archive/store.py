@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
+import msgspec
+
 from auditd.archive import chain, schema
 from auditd.archive.lock import WriterLock
 from auditd.archive.rows import Alert, Entry, Stored
@@ -49,8 +51,11 @@ def compress(evidence: Evidence) -> bytes:
 
 
 def expand(record: bytes) -> Evidence:
-    """The record that :func:`compress` was given."""
-    return canonical.decode(zlib.decompress(record))
+    """The record that :func:`compress` was given; ``StoreError`` if it is not one."""
+    try:
+        return canonical.decode(zlib.decompress(record))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise StoreError(f"a record in the store is damaged: {error}") from error
 
 
 def below(directory: bytes) -> tuple[bytes, bytes]:
@@ -334,7 +339,7 @@ class Store:
 
     def put_alerts(self, alerts: Iterable[Alert]) -> None:
         """Store alerts that changed without a new record."""
-        
+
         def put(connection: sqlite3.Connection) -> None:
             for alert in alerts:
                 _put_alert(connection, alert)

@@ -19,6 +19,7 @@ from auditd.evidence.record import (
     SelectedLayout,
     TypeTotal,
 )
+from auditd.formats.declarations import SafetensorsHeader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ def accounting_part(look: Look) -> Accounting | None:
     if look.size is None or look.header is None:
         return None
     if look.account is None:
-        return _without_account(look.size)
+        return _without_account(look.size, _known_data_offset(look))
     account, figures = look.account, look.account.figures
     regions = regions_of(look)
     count = region_count(look)
@@ -67,10 +68,15 @@ def accounting_part(look: Look) -> Accounting | None:
     )
 
 
-def _without_account(file_size: int) -> Accounting:
+def _known_data_offset(look: Look) -> int | None:
+    """A refused safetensors header still says where its data starts."""
+    return look.header.data_offset if isinstance(look.header, SafetensorsHeader) else None
+
+
+def _without_account(file_size: int, data_offset: int | None) -> Accounting:
     return Accounting(
         file_size=file_size,
-        data_offset=None,
+        data_offset=data_offset,
         header_padding=None,
         tensor_bytes=None,
         alignment_padding=None,

@@ -16,7 +16,11 @@ import msgspec
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import harmless_json
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+#: ECMAScript writes a number plainly while its decimal point stands within these digits.
+_PLAIN_DIGITS: Final = 21
+_PLAIN_ZEROS: Final = 6
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Evidence, strict=True)
@@ -101,11 +105,11 @@ def _number(value: float) -> str:
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
     digits = digits.rstrip("0")
     count = len(digits)
-    if count <= point <= 21:
+    if count <= point <= _PLAIN_DIGITS:
         return sign + digits + "0" * (point - count)
-    if 0 < point <= 21:
+    if 0 < point <= _PLAIN_DIGITS:
         return f"{sign}{digits[:point]}.{digits[point:]}"
-    if -6 < point <= 0:
+    if -_PLAIN_ZEROS < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
     tail = f".{digits[1:]}" if count > 1 else ""
     return f"{sign}{digits[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1)}"

@@ -156,4 +156,3 @@ def _error(look: Look, found: Sequence[Judged]) -> Error | None:
         message=first.message,
         errno=None,
     )
-

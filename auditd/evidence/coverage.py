@@ -85,7 +85,9 @@ def _tensors(look: Look, reason: str) -> Cover:
 def _sizes(look: Look, reason: str) -> Cover:
     header = look.header
     if header is None or not header.tensors:
-        return Cover(status="complete") if header is not None and header.complete else Cover(status="none", reason=reason)
+        return (
+            Cover(status="complete") if header is not None and header.complete else Cover(status="none", reason=reason)
+        )
     if isinstance(header, GgufHeader):
         known: Sequence[bool] = [established_length(tensor) is not None for tensor in header.tensors]
     else:
@@ -93,7 +95,9 @@ def _sizes(look: Look, reason: str) -> Cover:
     if all(known) and header.complete and header.rows_complete:
         return Cover(status="complete")
     unknown = f"{len(known) - sum(known)} of {len(known)} kept rows have a size that is not established"
-    return Cover(status="partial", reason=unknown if not all(known) else reason if not header.complete else _ROWS_LEFT_OUT)
+    return Cover(
+        status="partial", reason=unknown if not all(known) else reason if not header.complete else _ROWS_LEFT_OUT
+    )
 
 
 def _ranges(look: Look, reason: str) -> Cover:

@@ -244,7 +244,7 @@ def _first_cut(look: Look, run: Run | None) -> str:
     return f"; {tensor_name(look, run.after)} is the first"
 
 
-def _overlap_message(look: Look, account: Account, run: Run | None) -> str:
+def _overlap_message(_look: Look, account: Account, run: Run | None) -> str:
     where = "" if run is None else f", the first {run.end - run.begin:,} at byte {run.begin:,}"
     return f"{account.figures.overlap:,} bytes are claimed more than once{where}"
 
@@ -293,13 +293,9 @@ _REGION_RULES: Final = (
 
 #: In safetensors the ranges are declared, so a range that does not fit breaks a rule of the format.
 _RANGE_RULES: Final = (
-    _RegionRule(
-        "tensor_bytes_missing", Constraint.RANGE_PAST_END, _MISSING, _missing_message, _missing_figures
-    ),
+    _RegionRule("tensor_bytes_missing", Constraint.RANGE_PAST_END, _MISSING, _missing_message, _missing_figures),
     _RegionRule("tensor_overlap", Constraint.RANGE_OVERLAP, _OVERLAP, _overlap_message, _overlap_figures),
-    _RegionRule(
-        "unowned_bytes", Constraint.RANGE_GAP, frozenset({"gap"}), _unowned_message, _unowned_figures
-    ),
+    _RegionRule("unowned_bytes", Constraint.RANGE_GAP, frozenset({"gap"}), _unowned_message, _unowned_figures),
     _RegionRule(
         "unowned_bytes", Constraint.RANGE_TRAILING, frozenset({"trailing"}), _unowned_message, _unowned_figures
     ),
@@ -394,7 +390,9 @@ def _partial_blocks(header: GgufHeader, slip: Slip) -> Judged:
     tensor = _row(header, slip.first)
     name = _name_or_number(tensor, slip.first)
     row = None if tensor is None else (tensor.shape[0] if tensor.shape else 1)
-    message = f"{name} has rows of {row} elements, which are no whole blocks of its type today, and no older layout fits"
+    message = (
+        f"{name} has rows of {row} elements, which are no whole blocks of its type today, and no older layout fits"
+    )
     return Judged(
         "header_malformed",
         message,

@@ -67,7 +67,10 @@ def _unsized(type_id: int) -> tuple[str, str]:
     if layouts.is_contested(type_id):
         return "contested_type", f"type {type_id} is claimed by forks; its meaning is not settled"
     if layouts.is_removed(type_id):
-        return "removed_type", f"type {type_id} ({layouts.REMOVED[type_id]}) was removed from ggml; its size is not established"
+        return (
+            "removed_type",
+            f"type {type_id} ({layouts.REMOVED[type_id]}) was removed from ggml; its size is not established",
+        )
     return "unknown_type", f"no release knows type {type_id}"
 
 
@@ -84,7 +87,9 @@ def _of_dtypes(header: SafetensorsHeader) -> Iterator[Limitation]:
 def _of_rows(look: Look) -> Iterator[Limitation]:
     header = look.header
     if header is not None and not header.rows_complete and (header.complete or isinstance(header, GgufHeader)):
-        yield _plain("rows_not_kept", "the declarations are larger than the 32 MiB that are kept; figures cover all of them")
+        yield _plain(
+            "rows_not_kept", "the declarations are larger than the 32 MiB that are kept; figures cover all of them"
+        )
 
 
 def _of_integers(look: Look) -> Iterator[Limitation]:
@@ -99,7 +104,9 @@ def _of_integers(look: Look) -> Iterator[Limitation]:
         large.append(f"tensors[{account.out_of_range.first}]")
     if large:
         count = len(large) - 1 + account.out_of_range.count if account.out_of_range is not None else len(large)
-        yield _plain("integer_range", "figures past 2^53 - 1 are null: not every reader takes them exactly", large, count)
+        yield _plain(
+            "integer_range", "figures past 2^53 - 1 are null: not every reader takes them exactly", large, count
+        )
 
 
 def _of_place(look: Look) -> Iterator[Limitation]:

@@ -23,7 +23,6 @@ from auditd.evidence.record import (
 )
 from auditd.evidence.text import exact
 from auditd.formats import layouts
-from auditd.formats.gguf import wire
 from auditd.formats.declarations import (
     ArrayValue,
     GgufHeader,
@@ -33,6 +32,7 @@ from auditd.formats.declarations import (
     SafetensorsHeader,
     SafetensorsTensor,
 )
+from auditd.formats.gguf import wire
 
 #: Value types whose integers are 64 bits wide, or may be.
 _WIDE: Final = frozenset({wire.VALUE_TYPES.index("u64"), wire.VALUE_TYPES.index("i64")})
@@ -139,7 +139,7 @@ def _metadata_row(entry: MetadataEntry) -> MetadataRow:
     )
 
 
-def _scalar(value: int | float | bytes, type_id: int) -> tuple[Scalar, str | None]:
+def _scalar(value: float | bytes, type_id: int) -> tuple[Scalar, str | None]:
     """A value as JSON can hold it exactly, and its bytes in base64 if it is text that is not UTF-8."""
     if isinstance(value, bytes):
         return exact(value)

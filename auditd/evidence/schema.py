@@ -12,7 +12,12 @@ from auditd.evidence.record import SCHEMA, Evidence
 def evidence_schema() -> dict[str, object]:
     """JSON Schema 2020-12 of ``model-auditd/evidence/1``."""
     schema = msgspec.json.schema(Evidence)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{SCHEMA}", "title": SCHEMA, **schema}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:{SCHEMA}",
+        "title": SCHEMA,
+        **schema,
+    }
 
 
 def schema_text() -> str:

@@ -39,10 +39,7 @@ def _escape(match: re.Match[str]) -> str:
         return "\\\\"
     if unicodedata.category(character) not in _UNPRINTABLE_CATEGORIES:
         return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def printable(text: str | bytes, limit: int | None = None) -> str:
@@ -63,7 +60,7 @@ def quoted(text: str | bytes, limit: int = 80) -> str:
 
 
 def harmless_json(encoded: bytes) -> bytes:
-    """The same JSON with every character that a terminal would act upon as an escape.
+    r"""The same JSON with every character that a terminal would act upon as an escape.
 
     Sound because such characters can stand in JSON only inside strings, where ``\\uXXXX`` means the same.
     """

@@ -42,21 +42,49 @@ KINDS: Final[dict[str, Kind]] = {
             "a Git LFS pointer: a note of about 130 bytes that stands for the model",
             "Fetch the object that it names (git lfs pull).",
         ),
-        Kind("html_page", "an HTML page that was saved under the model's name", "Download the file itself, logged in if needed."),
+        Kind(
+            "html_page",
+            "an HTML page that was saved under the model's name",
+            "Download the file itself, logged in if needed.",
+        ),
         Kind("json_text", "JSON text, often an error reply of a server", "Read it, then download the file again."),
         Kind("text", "plain text, often an error message of a server", "Read it, then download the file again."),
         Kind("gzip", "gzip data; a sound model may be inside", "Unpack it, then inspect what comes out."),
-        Kind("zip", "a ZIP archive; a PyTorch one can run code when loaded", "Do not load it. Convert it to safetensors on an isolated machine."),
-        Kind("pickle", "a Python pickle, which can run code when loaded", "Do not load it. Convert it to safetensors on an isolated machine."),
-        Kind("ggml", "a legacy ggml container; whisper.cpp still uses it", "Fine for whisper.cpp; for llama.cpp download a GGUF."),
+        Kind(
+            "zip",
+            "a ZIP archive; a PyTorch one can run code when loaded",
+            "Do not load it. Convert it to safetensors on an isolated machine.",
+        ),
+        Kind(
+            "pickle",
+            "a Python pickle, which can run code when loaded",
+            "Do not load it. Convert it to safetensors on an isolated machine.",
+        ),
+        Kind(
+            "ggml",
+            "a legacy ggml container; whisper.cpp still uses it",
+            "Fine for whisper.cpp; for llama.cpp download a GGUF.",
+        ),
         Kind("ggjt", "a legacy GGJT container of old llama.cpp", "Too old for today's loaders: download a GGUF."),
         Kind("ggmf", "a legacy GGMF container of old llama.cpp", "Too old for today's loaders: download a GGUF."),
-        Kind("ggla", "a legacy GGLA adapter (LoRA) of old llama.cpp", "Too old for today's loaders: convert the adapter to GGUF."),
-        Kind("executable", "a program; a llamafile carries its model inside", "Do not run it to find out. A llamafile's model can be extracted."),
+        Kind(
+            "ggla",
+            "a legacy GGLA adapter (LoRA) of old llama.cpp",
+            "Too old for today's loaders: convert the adapter to GGUF.",
+        ),
+        Kind(
+            "executable",
+            "a program; a llamafile carries its model inside",
+            "Do not run it to find out. A llamafile's model can be extracted.",
+        ),
         Kind("tflite", "a TFLite model", "This program reads GGUF and safetensors."),
         Kind("hdf5", "an HDF5 file", "This program reads GGUF and safetensors."),
         Kind("zeros", "the head of the file is all zeros: never written, or lost", "Fetch the file again."),
-        Kind("gguf_reversed", "the mark of GGUF with its bytes reversed", "Convert the model again on a machine with the right byte order."),
+        Kind(
+            "gguf_reversed",
+            "the mark of GGUF with its bytes reversed",
+            "Convert the model again on a machine with the right byte order.",
+        ),
         Kind("unknown", "no format that this program knows", "Look at what it really is before anything loads it."),
     )
 }
@@ -132,7 +160,9 @@ def kind_of(head: bytes) -> Kind:
 
 def _text_word(head: bytes) -> str:
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip(_JSON_SPACE)
-    if start[:1] == b"<" and any(mark in start.lower() for mark in (b"<html", b"<!doctype", b"<head", b"<body", b"<?xml")):
+    if start[:1] == b"<" and any(
+        mark in start.lower() for mark in (b"<html", b"<!doctype", b"<head", b"<body", b"<?xml")
+    ):
         return "html_page"
     if not _PRINTABLE.union(range(0x80, 0x100)).issuperset(head):
         return "unknown"

@@ -98,7 +98,9 @@ REMOVED: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 #: Sized as Q4_0 and IQ4_NL before their removal; 4 and 5 have no known size, 36 is contested.
-_REMOVED_SIZED: Final[Mapping[int, Sizing]] = MappingProxyType({i: Sizing(REMOVED[i], 32, 18) for i in (31, 32, 33, 37, 38)})
+_REMOVED_SIZED: Final[Mapping[int, Sizing]] = MappingProxyType(
+    {i: Sizing(REMOVED[i], 32, 18) for i in (31, 32, 33, 37, 38)}
+)
 
 #: Ids at and past this are claimed by forks only.
 FORK_IDS_FROM: Final = 97
@@ -206,10 +208,7 @@ ESTABLISHED: Final[Mapping[int, Sizing]] = MappingProxyType(
     {
         type_id: sizing
         for type_id, sizing in CURRENT.items()
-        if type_id not in SHIFTED_IDS
-        and type_id not in K_IDS
-        and type_id != Q8_1
-        and type_id not in _CONTESTED_IDS
+        if type_id not in SHIFTED_IDS and type_id not in K_IDS and type_id != Q8_1 and type_id not in _CONTESTED_IDS
     }
 )
 

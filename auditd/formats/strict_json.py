@@ -27,6 +27,7 @@ _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-
 _UNSIGNED: Final = re.compile(rb"(0|[1-9][0-9]{0,19}+)(?![0-9.eE])")
 _LITERAL: Final = re.compile(rb"true|false|null")
 
+
 def _plain_run(*extra: bytes) -> re.Pattern[bytes]:
     """Array elements without structure, each with its comma, thousands in one match.
 
@@ -48,7 +49,7 @@ _EMPTY_RUN: Final = _plain_run(rb"\[\]", rb"\{\}")
 _PAUSE_TOKENS: Final = 4096
 
 
-class JsonFault(Exception):  # noqa: N818 - a fault of the content, not an error of the program
+class JsonFault(Exception):
     """A broken rule at a position of the buffer."""
 
     def __init__(self, constraint: Constraint, at: int, message: str) -> None:

@@ -17,7 +17,7 @@ from auditd.formats.faults import Constraint, Fault, FaultKind
 Walk: TypeAlias = Generator[None, None, None]
 
 
-class Stopped(Exception):  # noqa: N818 - not an error of the program: the end of a walk
+class Stopped(Exception):
     """A stopping fault; caught by the reader that owns the walk."""
 
     def __init__(self, fault: Fault) -> None:

@@ -196,4 +196,3 @@ def sketch(alignment: int = SKETCH_ALIGNMENT) -> Written:
     )
     data = struct.pack("<6f", *SKETCH_VALUES)
     return write_gguf(metadata, (Tensor("blk.0.counts.weight", (3, 2), 0, data),), alignment=alignment)
-

@@ -44,7 +44,7 @@ _KINDS: Final = (
 )
 
 
-class Unreadable(Exception):  # noqa: N818 - carries a value, the stop that goes into the evidence
+class Unreadable(Exception):
     """The file cannot be opened or read on."""
 
     def __init__(self, stop: Stop) -> None:

@@ -34,7 +34,10 @@ from auditd.inspection.unowned import UnownedScan, ranges_of
 
 Reader: TypeAlias = GgufReader | SafetensorsReader
 
-_READERS: Final[dict[Format, type[GgufReader] | type[SafetensorsReader]]] = {"gguf": GgufReader, "safetensors": SafetensorsReader}
+_READERS: Final[dict[Format, type[GgufReader | SafetensorsReader]]] = {
+    "gguf": GgufReader,
+    "safetensors": SafetensorsReader,
+}
 
 #: Behind the header: as fast as larger pieces, and a stop is never far.
 _HASH_CHUNK_BYTES: Final = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Looking into the bytes that no tensor owns, while a file streams by: are they zero?"""
+"""Whether the bytes that no tensor owns are zero, seen while a file streams by."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def ranges_of(account: Account | None, header_end: int | None, file_size: int) -
         return []
     ranges = [_Range(begin, end, "padding") for begin, end in account.padding_runs]
     ranges += [
-        _Range(run.begin, run.end, "region") for run in account.runs if run.kind in ("gap", "trailing", "padding_partial")
+        _Range(run.begin, run.end, "region")
+        for run in account.runs
+        if run.kind in ("gap", "trailing", "padding_partial")
     ]
     if header_end < account.data_offset:
         ranges.append(_Range(header_end, min(account.data_offset, file_size), "padding"))

@@ -11,19 +11,7 @@ import os
 from contextlib import suppress
 from typing import Final
 
-from auditd.evidence import canonical
-from auditd.evidence.record import Evidence
-from auditd.service.logging import LINE_BYTES
-
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-
-
-def line_of(evidence: Evidence) -> bytes:
-    """The line of a record, with its newline."""
-    line = canonical.encode(canonical.summary(evidence)) + b"\n"
-    if len(line) > LINE_BYTES:
-        raise ValueError(f"a summary of {len(line)} bytes: {evidence.evidence_id}")
-    return line
 
 
 def _write_whole(descriptor: int, line: bytes) -> None:

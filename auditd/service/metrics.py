@@ -37,7 +37,9 @@ def render(board: Board, scheduler: Scheduler, recorder: Recorder, now: float) -
         (("code", code), ("severity", severity)): float(count)
         for (code, severity), count in sorted(board.open_alerts.items())
     }
-    outcomes: dict[_Labels, float] = {(("outcome", outcome),): float(count) for outcome, count in sorted(board.outcomes.items())}
+    outcomes: dict[_Labels, float] = {
+        (("outcome", outcome),): float(count) for outcome, count in sorted(board.outcomes.items())
+    }
     failing: dict[_Labels, float] = {
         (("part", "store"),): float(recorder.store_trouble.reason is not None),
         (("part", "log"),): float(recorder.log_trouble.reason is not None),

@@ -19,10 +19,11 @@ from auditd.archive.state import Known, Need, after, failed, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Evidence
+from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode
 from auditd.service import alerts
-from auditd.service.evidence_log import EvidenceLog, line_of
+from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, path_fields
 from auditd.service.queue import Job
 
@@ -107,9 +108,12 @@ class Recorder:
     async def record(self, result: Result) -> Need:
         """Make a result durable and public; what its artifact needs next. Cancelled, it does so within a bound."""
         known = await self._until_stored(lambda: self._store(result))
+        written = await self._with_last_word(self._write_lines)
+        # A log that fails holds up the next inspection, not the alarm about this one.
         self._say_inspected(result)
         await self._with_last_word(self.tell_alerts)
-        await self.catch_up()
+        if not written:
+            await self.catch_up()
         return need(
             known,
             result.job.seen,
@@ -200,7 +204,7 @@ class Recorder:
             self._log.reopen()
             self._reopen_wanted = False
         for stored in self.store.unlogged(self._written):
-            self._log.write(line_of(stored.evidence))
+            self._log.write(line(stored.evidence))
             self._written = stored.sequence
             self._unmarked += 1
             if self._unmarked >= _MARK_EVERY:

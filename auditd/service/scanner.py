@@ -61,7 +61,7 @@ class Tally:
         return self.artifacts + self.unfinished + self.other_files + self.special_files + self.unseen
 
 
-class Displaced(Exception):  # noqa: N818 (a state, not a fault of ours)
+class Displaced(Exception):
     """The root is there and empty, and it is not on the file system that its files were on: nothing was removed."""
 
 

@@ -41,7 +41,7 @@ _STEP_MS: Final = 50
 _REARM_SECONDS: Final = 0.5
 
 
-class _Blind(Exception):  # noqa: N818 (a state of the root)
+class _Blind(Exception):
     """The root cannot be watched or seen, and why."""
 
 

@@ -130,7 +130,7 @@ def test_nested_arrays(tmp_path: Path, endian: str) -> None:
     value = Array("array", [Array("i32", [1, 2, 3]), Array("string", ["a"]), Array("u8", range(20))])
     evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("m.m", "array", value)], endian=endian).data)
     row = rows(evidence)[1]
-    assert (row.element_type, row.count, row.preview_complete) == ("array", 3, False)
+    assert (row.element_type, row.count, row.preview_complete) == ("array", 3, True)
     assert row.preview is not None
     inner = [(item.element_type, item.count, item.preview, item.preview_complete) for item in row.preview]  # type: ignore[union-attr]
     assert inner == [

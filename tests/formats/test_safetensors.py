@@ -460,9 +460,14 @@ def test_ranges_past_exact_integers(tmp_path: Path, end: int) -> None:
     assert evidence.outcome == "refused"
     assert evidence.verdict in {"malformed", "truncated"}
     assert "extent_out_of_range" in codes(evidence)
-    assert evidence.accounting is not None
-    assert evidence.accounting.residue is None
-    assert evidence.accounting.file_size == 8 + (evidence.read.header_length or 0) - 8 + 16
+    account = evidence.accounting
+    assert account is not None
+    assert account.file_size == (evidence.read.header_length or 0) + 16
+    # each figure is judged for itself
+    assert account.tensor_bytes is None
+    short = end - 16
+    expected = (short, -short) if short < 2**53 else (None, None)
+    assert (account.missing, account.residue) == expected
 
 
 # --- what may be

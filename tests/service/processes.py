@@ -22,10 +22,11 @@ Event = dict[str, Any]
 
 @dataclass
 class Daemon:
-    """A running daemon. ``wait_for`` reads its events on; ``events`` are those that were read."""
+    """A running daemon. ``events`` are those that were read."""
 
     process: subprocess.Popen[bytes]
     events: list[Event] = field(default_factory=list)
+    _unclaimed: list[Event] = field(default_factory=list)
     _lines: queue.Queue[bytes | None] = field(default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
@@ -45,13 +46,19 @@ class Daemon:
         assert len(line) <= 16 * 1024
         event: Event = json.loads(line)
         self.events.append(event)
+        self._unclaimed.append(event)
         return event
 
     def wait_for(self, name: str, **fields: Any) -> Event:
-        """Read on until an event of this name with these fields."""
-        while (event := self.next_event()) is not None:
-            if event["event"] == name and all(event.get(key) == value for key, value in fields.items()):
-                return event
+        """The first event of this name with these fields that nobody has waited for yet, read or still to come."""
+        wanted = {"event": name, **fields}
+        while True:
+            for place, event in enumerate(self._unclaimed):
+                if wanted.items() <= event.items():
+                    del self._unclaimed[place]
+                    return event
+            if self.next_event() is None:
+                break
         raise AssertionError(f"ended without {name} {fields}: {self.events[-5:]}; {self.errors()}")
 
     def named(self, *names: str) -> list[Event]:

@@ -28,6 +28,7 @@ class Cursor:
         return self.window.offset
 
     def unsigned(self, size: int, subject: str) -> Generator[None, None, int]:
+        """An unsigned integer of ``size`` bytes."""
         window = self.window
         if window.end - window.pos < size:
             yield from window.more(size, subject)
@@ -87,9 +88,7 @@ class Cursor:
         actual: int | str | None = None,
     ) -> None:
         """Report a standing fault."""
-        self.faults.add(
-            constraint, Fault(constraint, FaultKind.MALFORMED, subject, offset, message, expected, actual)
-        )
+        self.faults.add(constraint, Fault(constraint, FaultKind.MALFORMED, subject, offset, message, expected, actual))
 
     def notice(
         self,
@@ -100,4 +99,5 @@ class Cursor:
         expected: int | str | None = None,
         actual: int | str | None = None,
     ) -> None:
+        """Report something notable."""
         self.notices.add(code, Notice(code, subject, offset, message, expected, actual))

@@ -80,7 +80,9 @@ class DirectoryWalk:
         if not whole:
             label = layouts.type_label(type_id)
             message = f"{shown(name)} has rows of {row} elements; {label} is stored in blocks of {multiple}"
-            self._cursor.fault(Constraint.ROW_BLOCKS, f"{path}.dims", dims_at, message, f"a multiple of {multiple}", row)
+            self._cursor.fault(
+                Constraint.ROW_BLOCKS, f"{path}.dims", dims_at, message, f"a multiple of {multiple}", row
+            )
         end = self._cursor.window.offset
         if elements:
             self._judge_offset(offset, alignment, name, path, end - 8)
@@ -110,7 +112,9 @@ class DirectoryWalk:
         for dimension in shape:
             if dimension >= 1 << 63:
                 message = f"{shown(name)} has a dimension of {dimension}"
-                self._cursor.notice("dimension_beyond_int64", f"{path}.dims", at, message, str(2**63 - 1), str(dimension))
+                self._cursor.notice(
+                    "dimension_beyond_int64", f"{path}.dims", at, message, str(2**63 - 1), str(dimension)
+                )
             elements *= dimension
             if elements >= U64:
                 product = " x ".join(map(str, shape))

@@ -73,6 +73,7 @@ class MetadataWalk:
         return next(iter(self._alignments), DEFAULT_ALIGNMENT)
 
     def entry(self, index: int) -> Walk:
+        """Walk entry ``index``; it is among ``entries`` only once it is complete."""
         begin = self._cursor.window.offset
         path = f"metadata[{index}]"
         key = yield from self._cursor.string(f"{path}.key")
@@ -97,7 +98,9 @@ class MetadataWalk:
         subject = f"{path}.key"
         standing = self._keys.judge(key)
         if standing == "duplicate":
-            self._cursor.fault(Constraint.DUPLICATE_KEY, subject, at, f"{shown(key)} was there before", None, shown(key))
+            self._cursor.fault(
+                Constraint.DUPLICATE_KEY, subject, at, f"{shown(key)} was there before", None, shown(key)
+            )
         elif standing == "alias":
             self._cursor.notice("name_alias", subject, at, f"{shown(key)} equals another key up to a NUL")
         if len(key) > KEY_BYTES:
@@ -156,12 +159,19 @@ class MetadataWalk:
         count_at = window.offset
         count = yield from self._cursor.unsigned(8, f"{path}.count")
         self._cursor.check_count(f"{path}.count", count_at, count, self._least(element_type), window.offset)
-        preview = []
-        for index in range(min(count, PREVIEW_ELEMENTS)):
-            preview.append((yield from self._value(element_type, f"{path}[{index}]", depth + 1)))
+        preview = yield from self._preview(element_type, path, min(count, PREVIEW_ELEMENTS), depth)
         if count > PREVIEW_ELEMENTS:
             yield from self._pass_over(element_type, path, PREVIEW_ELEMENTS, count, depth)
         return ArrayValue(element_type, count, tuple(preview))
+
+    def _preview(
+        self, element_type: int, path: str, count: int, depth: int
+    ) -> Generator[None, None, list[MetadataValue]]:
+        elements: list[MetadataValue] = []
+        for index in range(count):
+            element = yield from self._value(element_type, f"{path}[{index}]", depth + 1)
+            elements.append(element)
+        return elements
 
     def _least(self, type_id: int) -> int:
         if type_id == STRING:
@@ -214,7 +224,9 @@ class MetadataWalk:
             first = raw.index(odd[:1])
             subject = f"{path}[{index + first}]"
             at = self._cursor.window.offset + first
-            self._cursor.notices.add("bool_value", Notice("bool_value", subject, at, f"a bool of {odd[0]}", "0 or 1", odd[0]), len(odd))
+            self._cursor.notices.add(
+                "bool_value", Notice("bool_value", subject, at, f"a bool of {odd[0]}", "0 or 1", odd[0]), len(odd)
+            )
 
     def _take_alignment(self, type_id: int, value: MetadataValue, path: str, type_at: int, value_at: int) -> None:
         if type_id != U32 or not isinstance(value, int):

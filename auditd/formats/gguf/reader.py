@@ -178,7 +178,9 @@ class GgufReader:
         self._version, self._cursor.order = known
         window.pos += 4
         if self._cursor.order == "big":
-            self._cursor.notices.add("big_endian", Notice("big_endian", "header.version", 4, "a big-endian GGUF 3 file"))
+            self._cursor.notices.add(
+                "big_endian", Notice("big_endian", "header.version", 4, "a big-endian GGUF 3 file")
+            )
 
     def _place_data(self) -> None:
         """Where the data starts: with tensors the aligned offset; with none, where the file allows."""
@@ -197,4 +199,6 @@ class GgufReader:
                 f"no tensors, and the file ends {size - header_end} bytes after its directory: "
                 f"neither there nor at the aligned offset {aligned}"
             )
-            self._cursor.fault(Constraint.PARTIAL_GAP, "header.padding", header_end, message, aligned - header_end, size - header_end)
+            self._cursor.fault(
+                Constraint.PARTIAL_GAP, "header.padding", header_end, message, aligned - header_end, size - header_end
+            )

@@ -28,6 +28,9 @@ _PAUSE_ENTRIES: Final = 1024
 
 _DIMENSION: Final = re.compile(rb"[0-9]++")
 
+#: What writers pad the JSON to, so that data can be mapped in place.
+_MAPPED_BYTES: Final = 8
+
 #: How much of a shape a message shows.
 _SHAPE_SHOWN: Final = 64
 
@@ -81,7 +84,7 @@ class RangeJudge:
         self.totals = [TypeTally(entries.dtypes[dtype], *figures) for dtype, figures in totals.items()]
         yield
         self._judge_empty(ranks)
-        if self._data_offset % 8:
+        if self._data_offset % _MAPPED_BYTES:
             message = f"the data starts at {self._data_offset}, which is no multiple of 8"
             self._unaligned("safetensors.header_length", 0, message)
 
@@ -115,7 +118,9 @@ class RangeJudge:
         if begin > end:
             validation = _CONTRADICTED
             message = f"the range of {place.name} begins at {begin} and ends at {end}"
-            self._fault(Constraint.RANGE_ORDER, f"{place.subject}.data_offsets", place.at, message, f"at least {begin}", end)
+            self._fault(
+                Constraint.RANGE_ORDER, f"{place.subject}.data_offsets", place.at, message, f"at least {begin}", end
+            )
         if elements is None:
             validation = _CONTRADICTED
             self._refuse_overflow(index, place)
@@ -124,7 +129,9 @@ class RangeJudge:
                 validation = _CONTRADICTED
                 self._refuse_size(place, dtype, elements * bits, end - begin)
             elif end > begin and bits > 8 and begin % (bits // 8):
-                message = f"{place.name} begins {begin} bytes into the data, no multiple of its element size {bits // 8}"
+                message = (
+                    f"{place.name} begins {begin} bytes into the data, no multiple of its element size {bits // 8}"
+                )
                 self._unaligned(f"{place.subject}.data_offsets", place.at, message)
         self.validations.append(validation)
         self.elements.append(elements or 0)
@@ -139,7 +146,9 @@ class RangeJudge:
 
     def _refuse_size(self, place: _Place, dtype: str, bits: int, length: int) -> None:
         if bits % 8:
-            message = f"{place.name} has {bits} bits of {dtype}, which fill no whole bytes; its range has {length} bytes"
+            message = (
+                f"{place.name} has {bits} bits of {dtype}, which fill no whole bytes; its range has {length} bytes"
+            )
             self._fault(
                 Constraint.RANGE_SIZE, f"{place.subject}.shape", place.at, message, "whole bytes", f"{bits} bits"
             )
@@ -185,4 +194,3 @@ class RangeJudge:
         actual: int | str | None,
     ) -> None:
         self._faults.add(constraint, Fault(constraint, FaultKind.MALFORMED, subject, offset, message, expected, actual))
-

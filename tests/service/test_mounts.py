@@ -1,0 +1,41 @@
+"""The mount table."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditd.service import mounts
+
+TABLE = rb"""22 1 0:20 / / rw shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /srv rw,noatime shared:2 master:1 - xfs /dev/vdb rw
+31 30 0:41 / /srv/models rw - nfs4 server:/models rw
+32 30 0:42 / /srv/with\040space rw - fuse.sshfs host: rw
+33 22 0:43 / /twice rw - nfs4 server:/under rw
+34 22 0:44 / /twice rw - tmpfs tmpfs rw
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (b"/home/me", "ext4"),
+        (b"/srv/other", "xfs"),
+        (b"/srv/models", "nfs4"),
+        (b"/srv/models/a/b", "nfs4"),
+        (b"/srv/models-not", "xfs"),
+        (b"/srv/with space/x", "fuse.sshfs"),
+        (b"/twice", "tmpfs"),
+    ],
+)
+def test_the_longest_and_last_mount_point_decides(path: bytes, kind: str) -> None:
+    assert mounts.type_of(path, TABLE) == kind
+
+
+def test_no_table_says_nothing() -> None:
+    assert mounts.type_of(b"/", b"") == ""
+
+
+def test_this_machine() -> None:
+    assert mounts.type_of(b"/proc", mounts.read()) == "proc"
+    assert not mounts.is_silent(b"/proc")
