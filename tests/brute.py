@@ -126,8 +126,7 @@ def count(file_size: int, data_offset: int, alignment: int, extents: Sequence[Ex
         tensor_bytes=tensor_bytes,
         alignment_padding=sum(padding),
         surplus=sum(surplus),
-        missing=max(0, data_offset - file_size)
-        + sum(1 for position in range(file_size, length) if claims[position]),
+        missing=max(0, data_offset - file_size) + sum(1 for position in range(file_size, length) if claims[position]),
         overlap=tensor_bytes - claimed,
         residue=file_size - data_offset - tensor_bytes - sum(padding),
         remainder=file_size - data_offset - tensor_bytes,

@@ -61,7 +61,9 @@ def _array(key: str, kind: str, count: int, raw: bytes) -> bytes:
     return _entry(key, "array", struct.pack("<IQ", KINDS[kind], count) + raw)
 
 
-def _metadata(length: int, size_label: str, tokens: int, blocks: int, width: int, feed: int, heads: int, kv: int) -> bytes:
+def _metadata(
+    length: int, size_label: str, tokens: int, blocks: int, width: int, feed: int, heads: int, kv: int
+) -> bytes:
     """Thirty-four entries that take exactly ``length`` bytes; the chat template takes what is left over."""
     vocabulary = b"".join([struct.pack("<Q", 6) + b"%06d" % index for index in range(tokens)])
     merges = b"".join([struct.pack("<Q", 13) + b"%06d %06d" % (index, index) for index in range(151_387)])

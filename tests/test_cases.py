@@ -67,11 +67,18 @@ def offsets(evidence: Evidence) -> set[int | None]:
 
 #: Rows whose figures or place are another reader's, and why ours differ.
 OTHER_FIGURES = {
-    "field/gguf/types/q8_1_36.gguf": dict.fromkeys(("tensor_bytes", "residue"), "the declarations say nothing, the account chooses"),
-    "field/gguf/types/q8_1_40.gguf": dict.fromkeys(("tensor_bytes", "residue"), "the declarations say nothing, the account chooses"),
+    "field/gguf/types/q8_1_36.gguf": dict.fromkeys(
+        ("tensor_bytes", "residue"), "the declarations say nothing, the account chooses"
+    ),
+    "field/gguf/types/q8_1_40.gguf": dict.fromkeys(
+        ("tensor_bytes", "residue"), "the declarations say nothing, the account chooses"
+    ),
     "field/st/f4_odd.safetensors": dict.fromkeys(("tensor_bytes", "residue"), "the declared range is the extent"),
+    "field/st/tensor_named_metadata.safetensors": {"data_offset": "8 + N stands, whatever the JSON says"},
     "field/gguf/types/unknown_42.gguf": {"data_offset": "the data start needs no tensor's size"},
-    "field/gguf/types/iq4kss_146_short.gguf": {"offset": "the row names the offset field; without a size, the type is to blame"},
+    "field/gguf/types/iq4kss_146_short.gguf": {
+        "offset": "the row names the offset field; without a size, the type is to blame"
+    },
 }
 
 
@@ -199,14 +206,23 @@ GGML_DIFFERENCES = {
     "ggml/ROUNDTRIP_META_ONLY__seed1.gguf": ("truncated", "a header alone: ggml fails later, when it reads the data"),
     "ggml/TENSORS_CUSTOM_ALIGN__seed1.gguf": ("truncated", "a header alone"),
     "ggml/TENSORS_SUCCESS__seed1.gguf": ("truncated", "a header alone"),
-    "advisories/align_2pow31_no_tensors.gguf": ("malformed|truncated", "it ends between the directory and the aligned offset"),
+    "advisories/align_2pow31_no_tensors.gguf": (
+        "malformed|truncated",
+        "it ends between the directory and the aligned offset",
+    ),
     "advisories/count_tensor_minus_1.gguf": ("residue", "the tensor that is not counted owns nothing"),
-    "advisories/cve-2026-27940_memsize_wrap.gguf": ("malformed|truncated", "tensors of nearly 2^64 bytes are not there"),
+    "advisories/cve-2026-27940_memsize_wrap.gguf": (
+        "malformed|truncated",
+        "tensors of nearly 2^64 bytes are not there",
+    ),
     "advisories/data_trailing_second_gguf.gguf": ("residue", "ggml never looks behind the last tensor"),
     "advisories/data_trailing_zero_4096.gguf": ("residue", "ggml never looks behind the last tensor"),
     "advisories/data_trailing_zip.gguf": ("residue", "ggml never looks behind the last tensor"),
     "advisories/data_vocab_only_trailing.gguf": ("residue", "ggml never looks behind the directory"),
-    "advisories/nul_key_alias_alignment_alias_first.gguf": ("truncated", "the alignment is 4096; ggml takes the alias for it"),
+    "advisories/nul_key_alias_alignment_alias_first.gguf": (
+        "truncated",
+        "the alignment is 4096; ggml takes the alias for it",
+    ),
     "advisories/ollama_truncated_tensor_data.gguf": ("truncated", "ggml fails later, when it reads the data"),
     "advisories/tensor_type_10.gguf": ("residue", "1,024 bytes of data for 66"),
     "advisories/tensor_type_28.gguf": ("residue", "1,024 bytes of data for 144"),

@@ -13,7 +13,7 @@ from tests.builders import codes, look, look_at
 
 gguf = pytest.importorskip("gguf", reason="the gguf package is not installed")
 safetensors = pytest.importorskip("safetensors", reason="the safetensors package is not installed")
-import safetensors.numpy  # noqa: E402
+st_numpy = pytest.importorskip("safetensors.numpy", reason="the safetensors package is not installed")
 
 TYPES = sorted(gguf.GGML_QUANT_SIZES, key=int)
 
@@ -149,7 +149,12 @@ def test_gguf_every_value(tmp_path: Path) -> None:
     }
     for key, (method, value, _) in scalars.items():
         getattr(made, f"add_{method}")(key, value)
-    arrays = {"a.text": ["a", "ü", ""], "a.int": [1, 2, 3], "a.float": [0.5, 1.5], "a.bool": [True, False]}
+    arrays: dict[str, list[Any]] = {
+        "a.text": ["a", "ü", ""],
+        "a.int": [1, 2, 3],
+        "a.float": [0.5, 1.5],
+        "a.bool": [True, False],
+    }
     for key, items in arrays.items():
         made.add_array(key, items)
     made.add_array("a.long", list(range(100)))
@@ -164,7 +169,11 @@ def test_gguf_every_value(tmp_path: Path) -> None:
         assert rows[key].value == expected
     for key, items in arrays.items():
         assert (rows[key].preview, rows[key].count) == (items, len(items))
-    assert (rows["a.long"].count, rows["a.long"].preview, rows["a.long"].preview_complete) == (100, list(range(8)), False)
+    assert (rows["a.long"].count, rows["a.long"].preview, rows["a.long"].preview_complete) == (
+        100,
+        list(range(8)),
+        False,
+    )
     peer = gguf.GGUFReader(path)
     assert [row.key for row in evidence.gguf.metadata] == [key for key in peer.fields if not key.startswith("GGUF.")]
     compare(evidence, path)
@@ -225,12 +234,14 @@ def compare_safetensors(evidence: Evidence, data: bytes) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_safetensors_every_dtype(tmp_path: Path, dtype: str) -> None:
     name, size = DTYPES[dtype]
-    content = {"w": np.arange(15 * size, dtype=np.uint8), "empty": np.zeros(0, np.uint8), "one": np.ones(size, np.uint8)}
+    content = {
+        "w": np.arange(15 * size, dtype=np.uint8),
+        "empty": np.zeros(0, np.uint8),
+        "one": np.ones(size, np.uint8),
+    }
     shapes = {"w": [3, 5], "empty": [0, 5], "one": []}
     tensors = {
-        key: safetensors.TensorSpec(
-            dtype=dtype, shape=shapes[key], data_ptr=raw.ctypes.data, data_len=raw.nbytes
-        )
+        key: safetensors.TensorSpec(dtype=dtype, shape=shapes[key], data_ptr=raw.ctypes.data, data_len=raw.nbytes)
         for key, raw in content.items()
     }
     data = safetensors.serialize(tensors, {"format": "pt"})
@@ -250,7 +261,7 @@ def test_safetensors_many(tmp_path: Path) -> None:
         for index in range(120)
         for kind in ("float16", "float32", "int64")
     }
-    safetensors.numpy.save_file(tensors, path, {"é": "\n"})
+    st_numpy.save_file(tensors, path, {"é": "\n"})
     evidence = look(path, hash_mode="full")
     assert evidence.verdict == "sound"
     compare_safetensors(evidence, path.read_bytes())
@@ -258,5 +269,5 @@ def test_safetensors_many(tmp_path: Path) -> None:
 
 def test_safetensors_nothing(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    safetensors.numpy.save_file({}, path)
+    st_numpy.save_file({}, path)
     assert look(path).verdict == "sound"

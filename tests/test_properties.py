@@ -74,8 +74,9 @@ def layouts(draw: st.DrawFn, unknown: bool = False) -> tuple[int, list[Tensor], 
             )
         )
         if unknown and draw(st.booleans()):
-            type_id = UNKNOWN
-        tensors.append(Tensor(f"t{index}", dims, type_id, offset))
+            tensors.append(Tensor(f"t{index}", dims, UNKNOWN, offset))
+        else:
+            tensors.append(Tensor(f"t{index}", dims, type_id, offset))
         free = max(free, (offset + length + alignment - 1) // alignment * alignment)
     order = draw(st.permutations(range(len(tensors))))
     slack = draw(st.one_of(st.just(0), st.integers(-40, 40), st.integers(-500, 500)))
@@ -236,7 +237,9 @@ MUTATIONS = st.lists(
     st.tuples(
         st.sampled_from(["byte", "u32", "u64", "cut", "insert", "swap"]),
         st.integers(0, 420),
-        st.sampled_from([0, 1, 2, 3, 7, 8, 9, 12, 13, 0x7F, 0x80, 0xFF, 0xFFFF, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1]),
+        st.sampled_from(
+            [0, 1, 2, 3, 7, 8, 9, 12, 13, 0x7F, 0x80, 0xFF, 0xFFFF, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1]
+        ),
     ),
     min_size=1,
     max_size=4,
@@ -265,7 +268,10 @@ def mutated(seed: bytes, mutations: list[tuple[str, int, int]]) -> bytes:
 SEEDS = [
     sketch().data,
     simple(
-        Tensor("a", [32], Q8_0), Tensor("b", [256], 12, length=144), Tensor("c", [0, 4], 99, length=0), Tensor("d", [], F32)
+        Tensor("a", [32], Q8_0),
+        Tensor("b", [256], 12, length=144),
+        Tensor("c", [0, 4], 99, length=0),
+        Tensor("d", [], F32),
     ).data,
     gguf([ARCHITECTURE, Entry("k", "f32", 1.5), Entry("b", "bool", 1)], []).data,
     safetensors({"__metadata__": {"k": "v"}, "a": st_entry("F32", [2, 2], 0, 16)}, bytes(16)),

@@ -166,9 +166,7 @@ def test_alignments(tmp_path: Path, alignment: int | None, header: int, padding:
 
 def test_a_header_that_ends_on_a_multiple_needs_no_padding(tmp_path: Path) -> None:
     # 24 + 8+20+4+8+28 + 8+17+4+4 + 8+1+4+8+4+8 = 24 + 68 + 33 + 33 = 158; 34 more make 192 = 3 * 64
-    built = gguf(
-        [Entry("general.architecture", "string", "x" * 62), aligned(64)], [Tensor("w", [4])], alignment=64
-    )
+    built = gguf([Entry("general.architecture", "string", "x" * 62), aligned(64)], [Tensor("w", [4])], alignment=64)
     assert built.header_end == 192
     evidence = look_at(tmp_path, built.data)
     assert evidence.accounting is not None

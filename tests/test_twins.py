@@ -102,8 +102,8 @@ def test_the_twins_are_laid_out_as_published() -> None:
         tensor = placed[f"blk.0.{name}"]
         assert (tensor.offset, length_of(tensor)) == (offset, length)
     assert placed["output_norm.weight"].offset == 4_677_105_664
-    for role in PUBLISHED:
-        twin, published = twin_of(role), PUBLISHED[role]
+    for role, published in PUBLISHED.items():
+        twin = twin_of(role)
         assert (twin.file_size, twin.data_offset) == (published["size"], published["data"])
         assert sum(map(length_of, twin.tensors)) == published["tensor_bytes"]
 

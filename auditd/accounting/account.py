@@ -6,6 +6,7 @@ are exact throughout; a figure that needs something unknown is None.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -362,7 +363,7 @@ def account_safetensors(header: SafetensorsHeader) -> Account:
         message = "only a validated header has an account"
         raise ValueError(message)
     place = Place(header.file_size, header.data_offset, 1, known=True)
-    order = sorted(range(len(columns)), key=columns.begins.__getitem__)
+    order = array("I", sorted(range(len(columns)), key=columns.begins.__getitem__))
     data = header.data_offset
 
     def extents() -> Iterator[Extent]:

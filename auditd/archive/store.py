@@ -7,19 +7,18 @@ one the same call may be made again: the connection is made anew.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from auditd.archive import chain, schema
+from auditd.archive import schema, statements
 from auditd.archive.lock import WriterLock
 from auditd.archive.rows import Alert, Entry, Stored
 from auditd.archive.state import Fingerprint, Known
@@ -36,11 +35,6 @@ _BUSY_SECONDS: Final = 10.0
 
 #: Rows read under the lock at a time.
 _PAGE: Final = 500
-
-_ALERT_COLUMNS: Final = (
-    "path, code, rule, scope, severity, figures, facts, evidence_id, raised_at, told_at, cleared_at, cleared_as, "
-    "untold, alert_id"
-)
 
 T = TypeVar("T")
 
@@ -150,7 +144,7 @@ class Store:
         """Do ``work`` as one transaction."""
 
         def change(connection: sqlite3.Connection) -> T:
-            with _transaction(connection):
+            with statements.transaction(connection):
                 return work(connection)
 
         return self._call(change)
@@ -175,7 +169,7 @@ class Store:
     def record(self, entry: Entry) -> int:
         """Store a record, its link in the chain, what is known of its artifact and its alerts; the sequence number."""
         packed = compress(entry.evidence)
-        return self._change(lambda connection: _record(connection, entry, packed))
+        return self._change(lambda connection: statements.record(connection, entry, packed))
 
     def unlogged(self, after: int = 0) -> Iterator[Stored]:
         """The records after sequence number ``after`` that are not known to stand in the log, in order."""
@@ -258,7 +252,7 @@ class Store:
 
     def remember(self, path: bytes, known: Known) -> None:
         """Replace what is known of an artifact, without a record."""
-        self._change(lambda connection: _remember(connection, path, known))
+        self._change(lambda connection: statements.remember(connection, path, known))
 
     def artifacts(self, directory: bytes) -> Iterator[bytes]:
         """The paths of the artifacts known below ``directory``, in byte order."""
@@ -286,7 +280,7 @@ class Store:
             connection.execute("DELETE FROM artifacts WHERE path = ?", (path,))
             connection.execute("DELETE FROM sniffs WHERE path = ?", (path,))
             for alert in alerts:
-                _put_alert(connection, alert)
+                statements.put_alert(connection, alert)
 
         self._change(forget)
 
@@ -342,7 +336,7 @@ class Store:
 
         def put(connection: sqlite3.Connection) -> None:
             for alert in alerts:
-                _put_alert(connection, alert)
+                statements.put_alert(connection, alert)
 
         self._change(put)
 
@@ -365,99 +359,8 @@ class Store:
     def _alerts(self, where: str, *values: object) -> list[Alert]:
         rows = self._call(
             lambda connection: connection.execute(
-                f"SELECT {_ALERT_COLUMNS} FROM alerts WHERE {where}",  # noqa: S608 (the callers above, no input)
+                f"SELECT {statements.ALERT_COLUMNS} FROM alerts WHERE {where}",  # noqa: S608 (the callers above, no input)
                 values,
             ).fetchall()
         )
-        return [_alert(row) for row in rows]
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # A full disk may have rolled it back already; what matters is the error that is on its way.
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _record(connection: sqlite3.Connection, entry: Entry, packed: bytes) -> int:
-    evidence = entry.evidence
-    before = evidence.identity.before
-    # A commit that failed may have reached the disk all the same, and is then made a second time.
-    there = connection.execute(
-        "SELECT sequence FROM evidence WHERE evidence_id = ?", (evidence.evidence_id,)
-    ).fetchone()
-    if there is not None:
-        return int(there[0])
-    cursor = connection.execute(
-        "INSERT INTO evidence (evidence_id, recorded_at, path, outcome, verdict, identity, settings, record)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            evidence.evidence_id,
-            evidence.recorded_at,
-            entry.path,
-            evidence.outcome,
-            evidence.verdict,
-            None if before is None else Fingerprint.of_identity(before).text(),
-            evidence.producer.configuration,
-            packed,
-        ),
-    )
-    sequence = cursor.lastrowid or 0
-    last = connection.execute("SELECT value FROM chain ORDER BY sequence DESC LIMIT 1").fetchone()
-    value = chain.link(chain.GENESIS if last is None else last[0], evidence.evidence_id)
-    connection.execute("INSERT INTO chain VALUES (?, ?, ?)", (sequence, evidence.evidence_id, value))
-    _remember(connection, entry.path, entry.known)
-    for alert in entry.alerts:
-        _put_alert(connection, alert)
-    return sequence
-
-
-def _remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            path,
-            None if known.fingerprint is None else known.fingerprint.text(),
-            known.settings,
-            known.mode,
-            known.run,
-            known.evidence_id,
-            None if known.tried is None else known.tried.text(),
-            known.failures,
-            known.retry_at,
-        ),
-    )
-
-
-def _alert(row: tuple[Any, ...]) -> Alert:
-    """A row in the order of :data:`_ALERT_COLUMNS`, which is that of the type."""
-    before, facts, behind = row[:6], row[6], row[7:]
-    return Alert(*before, json.loads(facts), *behind)  # type: ignore[call-arg]
-
-
-def _put_alert(connection: sqlite3.Connection, alert: Alert) -> None:
-    connection.execute(
-        f"INSERT OR REPLACE INTO alerts ({_ALERT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-        (
-            alert.path,
-            alert.code,
-            alert.rule,
-            alert.scope,
-            alert.severity,
-            alert.figures,
-            json.dumps(dict(alert.facts)),
-            alert.evidence_id,
-            alert.raised_at,
-            alert.told_at,
-            alert.cleared_at,
-            alert.cleared_as,
-            alert.untold,
-            alert.alert_id,
-        ),
-    )
+        return [statements.alert(row) for row in rows]

@@ -7,7 +7,9 @@ carries the identifier of the complete record that it was made from.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
@@ -21,6 +23,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 #: ECMAScript writes a number plainly while its decimal point stands within these digits.
 _PLAIN_DIGITS: Final = 21
 _PLAIN_ZEROS: Final = 6
+
+#: Pieces between two flushes of the canonical form.
+_FLUSH_PARTS: Final = 1 << 16
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Evidence, strict=True)
@@ -38,9 +43,9 @@ def decode(encoded: bytes | str) -> Evidence:
 
 def evidence_id(evidence: Evidence) -> str:
     """The identifier of a complete record."""
-    members = msgspec.to_builtins(evidence)
-    del members["evidence_id"]
-    return "ev_" + hashlib.sha256(canonical_json(members)).hexdigest()
+    digest = hashlib.sha256()
+    _Canonical(digest.update).whole(evidence, without="evidence_id")
+    return "ev_" + digest.hexdigest()
 
 
 def seal(evidence: Evidence) -> Evidence:
@@ -48,45 +53,71 @@ def seal(evidence: Evidence) -> Evidence:
     return msgspec.structs.replace(evidence, evidence_id=evidence_id(evidence))
 
 
-def canonical_json(value: Json) -> bytes:
+def canonical_json(value: Json | msgspec.Struct) -> bytes:
     """The RFC 8785 form of ``value``; integers must be exact as doubles, text must have no lone surrogate."""
-    parts: list[str] = []
-    _write(value, parts)
-    return "".join(parts).encode("utf-8")
+    parts: list[bytes] = []
+    _Canonical(parts.append).whole(value)
+    return b"".join(parts)
 
 
-def _write(value: Json, parts: list[str]) -> None:
-    if isinstance(value, str):
-        parts.append(encode_basestring(value))
-    elif value is None or isinstance(value, bool):
-        parts.append("null" if value is None else "true" if value else "false")
-    elif isinstance(value, int):
-        parts.append(str(value))
-    elif isinstance(value, float):
-        parts.append(_number(value))
-    elif isinstance(value, list):
-        _write_list(value, parts)
-    else:
-        _write_object(value, parts)
+class _Canonical:
+    """Writes the canonical form piece by piece, so that a record of a hundred thousand rows is hashed in place."""
+
+    def __init__(self, emit: Callable[[bytes], object]) -> None:
+        self._emit = emit
+        self._parts: list[str] = []
+
+    def whole(self, value: Json | msgspec.Struct, without: str | None = None) -> None:
+        """Write ``value``, at its top without one member."""
+        if isinstance(value, msgspec.Struct):
+            self._members([name for name in _sorted_fields(type(value)) if name != without], value)
+        else:
+            self._write(value)
+        self._flush()
+
+    def _flush(self) -> None:
+        self._emit("".join(self._parts).encode("utf-8"))
+        self._parts.clear()
+
+    def _write(self, value: Json | msgspec.Struct) -> None:
+        if isinstance(value, str):
+            self._parts.append(encode_basestring(value))
+        elif value is None or isinstance(value, bool):
+            self._parts.append("null" if value is None else "true" if value else "false")
+        elif isinstance(value, int):
+            self._parts.append(str(value))
+        elif isinstance(value, float):
+            self._parts.append(_number(value))
+        elif isinstance(value, list):
+            self._items(value)
+        elif isinstance(value, dict):
+            names = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=_utf16)
+            self._members(names, value)
+        else:
+            self._members(_sorted_fields(type(value)), value)
+
+    def _items(self, items: list[Json]) -> None:
+        mark = "["
+        for item in items:
+            self._parts.append(mark)
+            self._write(item)
+            mark = ","
+            if len(self._parts) > _FLUSH_PARTS:
+                self._flush()
+        self._parts.append("]" if items else "[]")
+
+    def _members(self, names: Sequence[str], owner: dict[str, Json] | msgspec.Struct) -> None:
+        mark = "{"
+        for name in names:
+            self._parts.append(f"{mark}{encode_basestring(name)}:")
+            self._write(owner[name] if isinstance(owner, dict) else getattr(owner, name))
+            mark = ","
+        self._parts.append("}" if names else "{}")
 
 
-def _write_list(items: list[Json], parts: list[str]) -> None:
-    mark = "["
-    for item in items:
-        parts.append(mark)
-        _write(item, parts)
-        mark = ","
-    parts.append("]" if items else "[]")
-
-
-def _write_object(members: dict[str, Json], parts: list[str]) -> None:
-    names = sorted(members) if all(map(str.isascii, members)) else sorted(members, key=_utf16)
-    mark = "{"
-    for name in names:
-        parts.append(f"{mark}{encode_basestring(name)}:")
-        _write(members[name], parts)
-        mark = ","
-    parts.append("}" if members else "{}")
+@functools.cache
+def _sorted_fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(sorted(struct.__struct_fields__))
 
 
 def _utf16(name: str) -> bytes:

@@ -19,10 +19,31 @@ _UNPRINTABLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", 
 #: Everything outside printable ASCII goes through the category check, and so does the backslash.
 _SUSPECT: Final = re.compile(r"[^ -\[\]-~]")
 
-#: Characters that JSON may hold raw and a terminal or log viewer would act upon.
-_RAW_IN_JSON: Final = re.compile(
-    "[\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+#: Characters that JSON may hold raw and a terminal or log viewer would act upon: DEL and C1, the soft hyphen,
+#: invisible and bidirectional format characters, line and paragraph separators.
+_RAW_IN_JSON: Final = (
+    (0x7F, 0x9F),
+    (0xAD, 0xAD),
+    (0x600, 0x605),
+    (0x61C, 0x61C),
+    (0x6DD, 0x6DD),
+    (0x70F, 0x70F),
+    (0x180E, 0x180E),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0xFEFF, 0xFEFF),
+    (0xFFF9, 0xFFFB),
 )
+
+
+def _encoded_pattern() -> re.Pattern[bytes]:
+    """These characters in UTF-8, so that a large record need not be decoded."""
+    points = (chr(point) for first, last in _RAW_IN_JSON for point in range(first, last + 1))
+    return re.compile(b"|".join(re.escape(point.encode("utf-8")) for point in points))
+
+
+_ENCODED: Final = _encoded_pattern()
 
 
 def exact(raw: bytes) -> tuple[str, str | None]:
@@ -66,4 +87,4 @@ def harmless_json(encoded: bytes) -> bytes:
     """
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
-    return _RAW_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", encoded.decode("utf-8")).encode("utf-8")
+    return _ENCODED.sub(lambda match: b"\\u%04x" % ord(match.group().decode("utf-8")), encoded)

@@ -7,7 +7,6 @@ buffer, which must be valid UTF-8 already. Raises :class:`JsonFault` with the ru
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from auditd.formats.faults import Constraint
 from auditd.formats.quoting import shown
 from auditd.formats.uniqueness import Seen
 
+_BLANK: Final = 0x20
 SPACE: Final = re.compile(rb"[ \t\n\r]*+")
 QUOTE, COLON, COMMA, OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b'":,{}[]'
 
@@ -25,6 +25,7 @@ _STRING: Final = re.compile(rb'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA
 _BEGUN_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _UNSIGNED: Final = re.compile(rb"(0|[1-9][0-9]{0,19}+)(?![0-9.eE])")
+_UNSIGNED_RUN: Final = re.compile(rb"(?:(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+,[ \t\n\r]*+){1,4096}+")
 _LITERAL: Final = re.compile(rb"true|false|null")
 
 
@@ -45,8 +46,8 @@ def _plain_run(*extra: bytes) -> re.Pattern[bytes]:
 _SCALAR_RUN: Final = _plain_run()
 _EMPTY_RUN: Final = _plain_run(rb"\[\]", rb"\{\}")
 
-#: Tokens between two pauses of a walk over an ignored value.
-_PAUSE_TOKENS: Final = 4096
+#: Bytes between two pauses of a walk over an ignored value.
+_PAUSE_BYTES: Final = 1 << 18
 
 
 class JsonFault(Exception):
@@ -77,6 +78,8 @@ class Scanner:
 
     def space(self) -> int:
         """Skip white space; the byte there, or -1 at the end."""
+        if self.pos < self.end and (byte := self.data[self.pos]) > _BLANK:
+            return byte
         match = SPACE.match(self.data, self.pos)
         self.pos = match.end() if match else self.pos
         return self.data[self.pos] if self.pos < self.end else -1
@@ -109,6 +112,12 @@ class Scanner:
         self.pos = begun.end()
         self.fail("the rest of a string")
 
+    def skip_unsigned_run(self) -> None:
+        """Pass over unsigned integers, each with its comma, as far as they are sure to be below 2**64."""
+        match = _UNSIGNED_RUN.match(self.data, self.pos)
+        if match is not None:
+            self.pos = match.end()
+
     def unsigned(self) -> int | None:
         """An integer from 0 to 2**64 - 1 written as plain digits, or None (and the position stays)."""
         match = _UNSIGNED.match(self.data, self.pos)
@@ -131,8 +140,10 @@ class Scanner:
         """Check and pass over one value inside ``depth`` containers, pausing now and then."""
         #: One item for each open container: the names that an object has so far, None for an array.
         stack: list[Seen | None] = []
-        for turn in itertools.count(1):
-            if turn % _PAUSE_TOKENS == 0:
+        paused_at = self.pos
+        while True:
+            if self.pos - paused_at > _PAUSE_BYTES:
+                paused_at = self.pos
                 yield
             byte = self.space()
             if byte == OPEN_OBJECT:

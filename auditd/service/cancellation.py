@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import trio
 
@@ -18,15 +19,15 @@ from auditd.errors import InspectionStopped
 
 T = TypeVar("T")
 
-CANCELLED = "cancelled: the daemon is stopping"
+CANCELLED: Final = "cancelled by the daemon, which stops or reads a new configuration"
 
 
 def check_cancelled() -> None:
     """The checkpoint of a worker thread: raises ``InspectionStopped`` once whoever waits for it is cancelled."""
-    try:
+    with suppress(trio.Cancelled):
         trio.from_thread.check_cancelled()
-    except trio.Cancelled:
-        raise InspectionStopped(CANCELLED) from None
+        return
+    raise InspectionStopped(CANCELLED)
 
 
 class Watch:

@@ -27,7 +27,7 @@ import trio
 from auditd import __version__
 from auditd.archive.rows import Alert
 from auditd.archive.store import Store
-from auditd.errors import AuditError
+from auditd.errors import AuditError, SettingsError
 from auditd.evidence.findings import FINDINGS, severity_of
 from auditd.evidence.record import Producer, Severity
 from auditd.service import alerts, metrics, places, status
@@ -83,27 +83,29 @@ class _Control:
         self._events = events
         self._notifier = notifier
         self._stopping = False
-        self._generation: Generation | None = None
+        #: The settings of the last generation that came to life.
+        self._served = settings
+        self._generation = Generation(settings, events, notifier)
 
     async def live(self) -> None:
         """One generation after another until the end is asked for."""
         self._events.info("daemon_started", version=__version__, pid=os.getpid(), roots=len(self._settings.roots))
-        fallback: Settings | None = None
-        while not self._stopping:
-            settings = self._settings
-            try:
-                generation = Generation(settings, self._events, self._notifier)
-            except AuditError as error:
-                if fallback is None:
-                    raise
-                # A configuration can be well formed and still name a store that cannot be used.
-                self._events.error("config_rejected", reason=str(error))
-                self._settings, fallback = fallback, None
-                continue
-            fallback = settings
-            self._generation = generation
-            await generation.live()
-            self._generation = None
+        while True:
+            await self._generation.live()
+            if self._stopping:
+                return
+            self._generation = self._next_generation()
+
+    def _next_generation(self) -> Generation:
+        """Serve the new settings; or the old ones, if the new ones name a store that cannot be used."""
+        try:
+            generation = Generation(self._settings, self._events, self._notifier)
+        except AuditError as error:
+            self._events.error("config_rejected", reason=str(error))
+            self._settings = self._served
+            return Generation(self._settings, self._events, self._notifier)
+        self._served = self._settings
+        return generation
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
         """Serve signals one by one."""
@@ -113,8 +115,7 @@ class _Control:
             elif not self._stopping:
                 self._stopping = True
                 self._events.info("daemon_stopping", signal=signal.Signals(number).name)
-                if self._generation is not None:
-                    self._generation.stop()
+                self._generation.stop()
                 await self._notifier.stopping()
 
     async def _reload(self) -> None:
@@ -131,8 +132,6 @@ class _Control:
     def _adopt(self, settings: Settings) -> None:
         changed = settings != self._settings
         self._settings = settings
-        if self._generation is None:
-            return
         if changed:
             self._generation.end()
         else:
@@ -150,7 +149,7 @@ class _Parts:
 
 
 class Generation:
-    """Everything that lives under one configuration. Opens the store at once: ``StoreError`` if that fails."""
+    """Everything that lives under one configuration. Opens the store at once: ``AuditError`` if it cannot be served."""
 
     def __init__(self, settings: Settings, events: Events, notifier: Notifier) -> None:
         self._settings = settings
@@ -158,6 +157,10 @@ class Generation:
         self._notifier = notifier
         self._scope = trio.CancelScope()
         self._changed = Bell()
+        if settings.log.form != "plain":
+            raise SettingsError(
+                "configuration", "log.form", f'"{settings.log.form}" is not written by this version yet'
+            )
         self._parts = self._build(Store(places.store_path(settings), writer=True))
 
     def _build(self, store: Store) -> _Parts:
@@ -319,6 +322,7 @@ class Generation:
         while True:
             await trio.sleep(_MINUTE)
             await self._parts.recorder.repeat_alerts()
+            await self._parts.recorder.tell_alerts()
             await self._parts.recorder.settle_log()
             self._watch_passes()
             self._changed.ring()

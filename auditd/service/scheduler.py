@@ -143,7 +143,7 @@ class Scheduler:
     def _recover_forgotten(self) -> None:
         """Once there is room again, look for what had to be forgotten."""
         overflowed = self.queue.overflowed or self.settler.overflowed
-        if overflowed and not len(self.queue) and self._board.current is None:
+        if overflowed and not len(self.queue) and self.settler.has_room and self._board.current is None:
             self.queue.overflowed = self.settler.overflowed = False
             self._rescan()
 

@@ -46,6 +46,11 @@ class Settler:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another file can wait."""
+        return len(self._waiting) < self._limit
+
     def __contains__(self, path: bytes) -> bool:
         return path in self._waiting
 
@@ -64,6 +69,9 @@ class Settler:
     def later(self, job: Job, due_at: float) -> None:
         """Try again at ``due_at`` (monotonic), or earlier if the file changes."""
         waiting = self._waiting.get(job.path)
+        if waiting is None and 2 * len(self._waiting) >= self._limit:
+            # The next scan after that time finds it. Files that cannot be read must not keep out those that can.
+            return
         if waiting is None or waiting.job.seen == job.seen:
             self._put(job, due_at)
 
@@ -90,7 +98,7 @@ class Settler:
         return waiting is not None and waiting.due_at == due_at
 
     def _put(self, job: Job, due_at: float) -> None:
-        if job.path not in self._waiting and len(self._waiting) >= self._limit:
+        if job.path not in self._waiting and not self.has_room:
             self.overflowed = True
             return
         self._waiting[job.path] = _Waiting(job, due_at)

@@ -10,16 +10,19 @@ is taken for gone.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
 
 import trio
+from watchfiles import Change
 from watchfiles._rust_notify import RustNotify
 
 from auditd.errors import InspectionStopped, StoreError
@@ -39,6 +42,9 @@ _STEP_MS: Final = 50
 
 #: After lost events the watch is made anew at once; if that goes on, more and more slowly.
 _REARM_SECONDS: Final = 0.5
+
+
+_NO_STORE: Final = "the store cannot be read"
 
 
 class _Blind(Exception):
@@ -73,7 +79,7 @@ def _probe(path: bytes) -> _Place:
     """In the thread: the directory at ``path``, which can be listed. ``OSError`` if not."""
     status = os.stat(path)
     if not stat.S_ISDIR(status.st_mode):
-        raise NotADirectoryError(20, os.strerror(20))
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     os.scandir(path).close()
     return _Place(status.st_dev, status.st_ino)
 
@@ -171,9 +177,10 @@ class RootKeeper:
 
     async def _poll(self, place: _Place) -> None:
         """Scan on the shorter period, until the path leads elsewhere."""
-        while await self._place() == place:
+        while True:
             await self._bell.wait(self._schedule.poll_seconds)
-            await self._place()
+            if await self._place() != place:
+                return
             await self._scan(sweep=True)
 
     async def _listen(self, notify: RustNotify, place: _Place) -> None:
@@ -182,20 +189,18 @@ class RootKeeper:
         while True:
             wait = max(0.001, due_at - trio.current_time())
             paths = await self._next_paths(notify, wait)
-            if paths is None:
-                return
-            if await self._place() != place:
+            if paths is None or await self._place() != place:
                 return
             if paths:
                 await self._look(paths)
-            elif self._stop.wanted.is_set() or trio.current_time() >= due_at:
+            if self._stop.wanted.is_set() or trio.current_time() >= due_at:
                 self._stop.wanted.clear()
                 await self._scan(sweep=True)
                 self._rearm_seconds = _REARM_SECONDS
                 due_at = trio.current_time() + self._schedule.rescan_seconds
 
     async def _next_paths(self, notify: RustNotify, wait: float) -> list[bytes] | None:
-        """The paths of the next events, none after ``wait`` seconds or a nudge; None if events were lost."""
+        """The paths of the next events, none after ``wait`` seconds or a nudge; None if the watch is no good any more."""
         work = partial(notify.watch, _DEBOUNCE_MS, _STEP_MS, int(wait * 1000) or 1, self._stop)
         try:
             changes = await in_thread(self._limiter, work)
@@ -208,20 +213,24 @@ class RootKeeper:
         await trio.lowlevel.checkpoint()
         if isinstance(changes, str):
             return []
+        if (Change.deleted, self._scanner.root.path) in changes:
+            # Another directory may have its name by now, and even its inode number.
+            return None
         return sorted({os.fsencode(path) for _, path in changes})
 
     # --- looking -----------------------------------------------------------------------------------------
 
     async def _look(self, paths: Iterable[bytes]) -> None:
-        tally = await self._in_thread(partial(self._scanner.look, paths, check_cancelled))
-        if tally is not None:
-            await self._after_scan()
+        if await self._in_thread(partial(self._scanner.look, paths, check_cancelled)) is None:
+            # What these events were about is found by the scan once the store can be read again.
+            raise _Blind(_NO_STORE)
+        await self._after_scan()
 
     async def _scan(self, *, sweep: bool) -> None:
         trigger = self._trigger
         tally = await self._in_thread(partial(self._scanner.scan, trigger, check_cancelled, sweep=sweep))
         if tally is None:
-            raise _Blind("the store cannot be read")
+            raise _Blind(_NO_STORE)
         if tally.first_unseen is not None and tally.first_unseen.path == self._scanner.path:
             raise _Blind(os.strerror(tally.first_unseen.errno))
         self._trigger = "rescan"
@@ -232,16 +241,16 @@ class RootKeeper:
 
     async def _in_thread(self, work: Callable[[], Tally]) -> Tally | None:
         """Run one look in the thread; None if the store failed, which has been said then."""
-        try:
-            return await in_thread(self._limiter, work)
-        except InspectionStopped:
-            await trio.lowlevel.checkpoint()
-            raise
-        except Displaced as displaced:
-            raise _Blind(str(displaced)) from None
-        except StoreError as error:
-            self._store_failed(str(error))
-            return None
+        with suppress(InspectionStopped):
+            try:
+                return await in_thread(self._limiter, work)
+            except Displaced as displaced:
+                raise _Blind(str(displaced)) from None
+            except StoreError as error:
+                self._store_failed(str(error))
+                return None
+        # Nothing but cancellation stops a look, and here it is delivered.
+        return await trio.sleep_forever()
 
     # --- what is said ------------------------------------------------------------------------------------
 

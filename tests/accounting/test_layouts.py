@@ -100,9 +100,7 @@ def chosen(evidence: Evidence) -> tuple[str | None, str]:
 
 
 @pytest.mark.parametrize(("type_id", "name", "block", "size", "established"), TODAY)
-def test_every_type_of_today(
-    tmp_path: Path, type_id: int, name: str, block: int, size: int, established: bool
-) -> None:
+def test_every_type_of_today(tmp_path: Path, type_id: int, name: str, block: int, size: int, established: bool) -> None:
     length = 1024 // block * 3 * size
     evidence = look_at(tmp_path, simple(Tensor("w", [1024, 3], type_id), data_length=length).data)
     assert evidence.outcome == "complete"
@@ -250,7 +248,9 @@ def test_all_three_integers_of_one_release(tmp_path: Path) -> None:
 
 
 def test_names_with_the_same_sizes_are_one_candidate(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [256], Q4_K), Tensor("v", [256], Q6_K, offset=160), data_length=384).data)
+    evidence = look_at(
+        tmp_path, simple(Tensor("w", [256], Q4_K), Tensor("v", [256], Q6_K, offset=160), data_length=384).data
+    )
     names = candidate(evidence, "ggml-current").names
     assert names[0] == "ggml-current"
     assert set(RELEASES) <= set(names)
@@ -381,7 +381,12 @@ def test_a_tensor_of_unknown_size_past_the_end_is_gone(tmp_path: Path) -> None:
 
 
 def test_known_extents_still_overlap_and_miss(tmp_path: Path) -> None:
-    tensors = [Tensor("x", [64], 99, 512, 0), Tensor("a", [16], F32, 0), Tensor("b", [16], F32, 32), Tensor("c", [16], F32, 1024)]
+    tensors = [
+        Tensor("x", [64], 99, 512, 0),
+        Tensor("a", [16], F32, 0),
+        Tensor("b", [16], F32, 32),
+        Tensor("c", [16], F32, 1024),
+    ]
     evidence = look_at(tmp_path, simple(*tensors, data_length=1024 + 24).data)
     account = account_of(evidence)
     assert (account.overlap, account.missing, account.tensors_cut) == (32, 40, 1)
@@ -420,9 +425,7 @@ def test_sums_by_type(tmp_path: Path) -> None:
 def test_many_regions_are_counted_and_cut(tmp_path: Path) -> None:
     """1,200 holes: 1,000 are listed, all are counted."""
     count = 1201
-    names = b"".join(
-        struct.pack("<Q", 5) + b"t%04d" % n + struct.pack("<IQIQ", 1, 8, 0, 64 * n) for n in range(count)
-    )
+    names = b"".join(struct.pack("<Q", 5) + b"t%04d" % n + struct.pack("<IQIQ", 1, 8, 0, 64 * n) for n in range(count))
     head = gguf([ARCHITECTURE], tensor_count=count).data + names
     data = head + bytes(-len(head) % 32) + bytes(64 * (count - 1) + 32)
     evidence = look_at(tmp_path, data)

@@ -6,6 +6,7 @@ import dataclasses
 import struct
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from tests.test_properties import MUTATIONS, mutated
 
 def frozen(value: Any) -> Any:
     """A value that compares by what is in it: columns and NaN included."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value):
         return type(value).__name__, [(f.name, frozen(getattr(value, f.name))) for f in dataclasses.fields(value)]
     if isinstance(value, float):
         return struct.pack("<d", value)
@@ -48,19 +49,23 @@ def frozen(value: Any) -> Any:
     return type(value).__name__, [(name, frozen(getattr(value, name))) for name in type(value).__slots__]
 
 
+def has_work(reader: GgufReader | SafetensorsReader) -> bool:
+    return not (reader.done or reader.needs_bytes)
+
+
 def read(reader: GgufReader | SafetensorsReader, pieces: Sequence[bytes]) -> Any:
     for piece in pieces:
         if reader.done:
             break
         reader.feed(piece)
-        while not reader.done and not reader.needs_bytes:
+        while has_work(reader):
             reader.feed(b"")
     return reader.result()
 
 
 def pieces_of(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[begin:end] for begin, end in zip(edges, edges[1:], strict=False)]
+    return [data[begin:end] for begin, end in pairwise(edges)]
 
 
 def one_by_one(data: bytes) -> list[bytes]:
@@ -70,7 +75,10 @@ def one_by_one(data: bytes) -> list[bytes]:
 GGUF_SEEDS = [
     sketch().data,
     simple(
-        Tensor("a", [32], Q8_0), Tensor("b", [256], 12, length=144), Tensor("c", [0, 4], 99, length=0), Tensor("a", [], F32)
+        Tensor("a", [32], Q8_0),
+        Tensor("b", [256], 12, length=144),
+        Tensor("c", [0, 4], 99, length=0),
+        Tensor("a", [], F32),
     ).data,
     gguf(
         [
@@ -88,7 +96,9 @@ GGUF_SEEDS = [
 SAFETENSORS_SEEDS = [
     safetensors({"__metadata__": {"k": "v"}, "a": st_entry("F32", [2, 2], 0, 16)}, bytes(16)),
     safetensors({f"t{n}": st_entry("U8", [3], 3 * n, 3 * n + 3) for n in range(40)}, bytes(120)),
-    safetensors('{ "a" : {"dtype":"U8","shape":[1], "data_offsets":[0,1],"x":{"y":["\\u00e9", 1.5e3, null]}} }  ', b"x"),
+    safetensors(
+        '{ "a" : {"dtype":"U8","shape":[1], "data_offsets":[0,1],"x":{"y":["\\u00e9", 1.5e3, null]}} }  ', b"x"
+    ),
     safetensors('{"é🦙":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}', b"x"),
 ]
 

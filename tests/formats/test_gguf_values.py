@@ -305,9 +305,7 @@ def test_the_length_of_a_name(tmp_path: Path, length: int, too_long: bool) -> No
     ],
 )
 def test_a_key_that_hides_another(tmp_path: Path, pair: tuple[str, str]) -> None:
-    entries = [
-        Entry(key, "u32", 64) if key == "general.alignment" else Entry(key, "u32", 32) for key in pair
-    ]
+    entries = [Entry(key, "u32", 64) if key == "general.alignment" else Entry(key, "u32", 32) for key in pair]
     alignment = 64 if "general.alignment" in pair else 32
     built = gguf([ARCHITECTURE, *entries], [Tensor("w", [16])], alignment=alignment)
     evidence = look_at(tmp_path, built.data)
@@ -357,9 +355,13 @@ def test_tensors_in_another_order(tmp_path: Path) -> None:
     assert finding(evidence, "directory_order").subject == "tensors[1].offset"
 
 
-@pytest.mark.parametrize(("offset", "expected"), [(32, set()), (0, {"empty_tensor_offset"}), (10**9, {"empty_tensor_offset"})])
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(32, set()), (0, {"empty_tensor_offset"}), (10**9, {"empty_tensor_offset"})]
+)
 def test_an_empty_tensor_is_expected_at_the_running_sum(tmp_path: Path, offset: int, expected: set[str]) -> None:
-    built = simple(Tensor("a", [7]), Tensor("e", [0, 3], offset=offset, length=0), Tensor("b", [8], offset=32), data_length=64)
+    built = simple(
+        Tensor("a", [7]), Tensor("e", [0, 3], offset=offset, length=0), Tensor("b", [8], offset=32), data_length=64
+    )
     evidence = look_at(tmp_path, built.data)
     assert codes(evidence) == expected
     assert evidence.accounting is not None
@@ -469,9 +471,7 @@ def test_a_length_past_exact_integers(tmp_path: Path) -> None:
 
 def test_a_long_sum_of_exact_lengths(tmp_path: Path) -> None:
     """Two tensors of 2^52 bytes: each is exact, the sum is one too many."""
-    built = simple(
-        Tensor("a", [2**50], offset=0), Tensor("b", [2**50], offset=2**52), data_length=32
-    )
+    built = simple(Tensor("a", [2**50], offset=0), Tensor("b", [2**50], offset=2**52), data_length=32)
     evidence = look_at(tmp_path, built.data)
     account = evidence.accounting
     assert account is not None
@@ -496,5 +496,3 @@ def test_padding_between_tensors(tmp_path: Path, alignment: int) -> None:
     assert account.tensor_bytes == 34
     assert account.alignment_padding == round_up(14, alignment) - 14 + round_up(18, alignment) - 18
     assert account.residue == 0
-
-

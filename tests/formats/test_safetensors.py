@@ -86,7 +86,8 @@ def test_a_prefix_in_the_wrong_byte_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"\x00" * 8, b"\x00" * 100, b"{}", b"", b"\x05\0\0\0", b"\x04\0\0\0\0\0\0\0nope", b"version https://git-lfs"]
+    "data",
+    [b"\x00" * 8, b"\x00" * 100, b"{}", b"", b"\x05\0\0\0", b"\x04\0\0\0\0\0\0\0nope", b"version https://git-lfs"],
 )
 def test_what_is_no_frame(tmp_path: Path, data: bytes) -> None:
     evidence = look_at(tmp_path, data, "model.safetensors")
@@ -232,7 +233,7 @@ def test_nested_objects_over_the_bound(tmp_path: Path) -> None:
 
 
 def entry(**changes: str | None) -> str:
-    fields: dict[str, str | None] = {"dtype": '"U8"', "shape": "[4]", "data_offsets": "[0,4]"} | changes
+    fields: dict[str, str | None] = {"dtype": '"U8"', "shape": "[4]", "data_offsets": "[0,4]", **changes}
     inside = ",".join(f'"{name}":{value}' for name, value in fields.items() if value is not None)
     return '{"w":{' + inside + "}}"
 
@@ -568,7 +569,7 @@ def test_no_tensors(tmp_path: Path, header: str) -> None:
 
 
 def test_metadata_comes_back_exactly(tmp_path: Path) -> None:
-    metadata = {"format": "pt", "é": "\u0000\n\"", "": "", "n": "1"}
+    metadata = {"format": "pt", "é": '\u0000\n"', "": "", "n": "1"}
     evidence = see(tmp_path, {"__metadata__": metadata, "a": st_entry("U8", [1], 0, 1)}, b"x")
     assert evidence.safetensors is not None
     assert evidence.safetensors.metadata == metadata
@@ -576,7 +577,14 @@ def test_metadata_comes_back_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
-    [("", "", False), ("", "   ", False), (" ", "", True), ("\n\t ", "", True), ("", "\n", True), ("", " \t\r\n ", True)],
+    [
+        ("", "", False),
+        ("", "   ", False),
+        (" ", "", True),
+        ("\n\t ", "", True),
+        ("", "\n", True),
+        ("", " \t\r\n ", True),
+    ],
 )
 def test_white_space_around_the_object(tmp_path: Path, before: str, after: str, said: bool) -> None:
     evidence = see(tmp_path, before + "{" + GOOD + "}" + after, b"x")

@@ -243,9 +243,7 @@ def shrink(path: Path) -> None:
     [(rewrite_in_place, "modified"), (replace, "replaced"), (grow, "modified"), (shrink, "modified")],
 )
 @pytest.mark.parametrize("when", [2, 3])
-def test_a_change_while_reading(
-    model: Path, change: Callable[[Path], None], status: str, when: int, mode: str
-) -> None:
+def test_a_change_while_reading(model: Path, change: Callable[[Path], None], status: str, when: int, mode: str) -> None:
     evidence = run(model, Acting(when, lambda: change(model)), hash_mode=mode)
     assert evidence.identity.status == status
     assert evidence.artifact.sha256 is None
@@ -336,9 +334,7 @@ def test_stopping_at_every_checkpoint(model: Path, mode: str) -> None:
 
 def test_a_stopped_gguf_keeps_what_was_complete(model: Path) -> None:
     # stopped before the second read: the first two entries are whole, the third runs on
-    evidence = next(
-        found for at in range(1, 10) if (found := run(model, Acting(at, stop))).read.bytes_read > 0
-    )
+    evidence = next(found for at in range(1, 10) if (found := run(model, Acting(at, stop))).read.bytes_read > 0)
     assert evidence.read.bytes_read <= CHUNK
     assert evidence.gguf is not None
     assert [row.key for row in evidence.gguf.metadata or []][:2] == ["general.architecture", "a.first"]

@@ -7,6 +7,7 @@ import resource
 import signal
 from hashlib import sha256
 
+from auditd.archive.store import Store
 from tests.service.processes import House
 from tests.support.models import gguf
 
@@ -117,8 +118,6 @@ def test_a_directory_that_is_emptied_under_another_file_system_is_blind(house: H
     assert daemon.stop() == 0
     # What is left when a file system is not mounted: its mount point, which is another one's empty directory.
     (house.models / "bad.gguf").unlink()
-    from auditd.archive.store import Store
-
     with Store(str(house.store), writer=True) as store:
         store._change(
             lambda connection: connection.execute(

@@ -16,9 +16,9 @@ from auditd.service.logging import LINE_BYTES, open_events, path_fields, render
 from tests.support.lines import harmless
 
 
-def say(event: str, journal: bool = False, **fields: Any) -> str:
+def say(event: str, **fields: Any) -> str:
     stream = io.StringIO()
-    open_events(stream, {"JOURNAL_STREAM": "8:1"} if journal else {}).warning(event, **fields)
+    open_events(stream, {}).warning(event, **fields)
     return stream.getvalue()
 
 
@@ -31,7 +31,9 @@ def test_one_json_object_a_line() -> None:
 
 
 def test_a_priority_under_the_journal() -> None:
-    assert say("alert_raised", journal=True).startswith('<4>{"')
+    stream = io.StringIO()
+    open_events(stream, {"JOURNAL_STREAM": "8:1"}).warning("alert_raised")
+    assert stream.getvalue().startswith('<4>{"')
 
 
 HOSTILE = "\x1b[31m\x7f\x9b\u202e\u2028\n\ud800\r"

@@ -93,6 +93,16 @@ def test_a_full_settler_remembers_that_it_forgot() -> None:
     assert b"/b" not in settler
 
 
+def test_files_that_are_tried_later_leave_room_for_others() -> None:
+    settler = Settler(10, 4)
+    for number in range(4):
+        settler.later(job(seen(), b"/bad%d" % number), 60.0)
+    assert len(settler) == 2
+    settler.observe(job(seen(), b"/good"), 0.0, WALL)
+    assert b"/good" in settler
+    assert not settler.overflowed
+
+
 def test_a_file_that_is_gone_is_not_due() -> None:
     settler = Settler(10, 100)
     settler.observe(job(seen()), 0.0, WALL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from typing import Final
+from typing import Final, NoReturn
 
 from auditd.formats.bounds import HEADER_BYTES
 from auditd.formats.faults import Constraint, Notice, Tally
@@ -47,9 +47,13 @@ def _spaced(pattern: bytes) -> re.Pattern[bytes]:
 #: the same result. Numbers of up to 19 digits are below 2**64.
 _ENTRY: Final = _spaced(
     rb'"([^"\\\x00-\x1f]*+)"~:~\{~"dtype"~:~"([^"\\\x00-\x1f]*+)"~,'
-    rb'~"shape"~:~\[((?:~(?:0|[1-9][0-9]{0,18})(?:~,~(?:0|[1-9][0-9]{0,18}))*+)?+~)\]~,'
+    rb'~"shape"~:~\[((?:~(?:0|[1-9][0-9]{0,18})(?:~,~(?:0|[1-9][0-9]{0,18})){0,63}+)?+~)\]~,'
     rb'~"data_offsets"~:~\[~(0|[1-9][0-9]{0,18})~,~(0|[1-9][0-9]{0,18})~\]~\}'
 )
+
+
+#: An array of up to 64 integers below 10**19, or none.
+_NUMBERS: Final = _spaced(rb"~\[((?:~(?:0|[1-9][0-9]{0,18})(?:~,~(?:0|[1-9][0-9]{0,18})){0,63}+)?+~)\]")
 
 
 class JsonWalk:
@@ -206,33 +210,37 @@ class JsonWalk:
 
     def _numbers(self, name: str, at: int, field: str) -> Generator[None, None, list[int]]:
         """An array of exact 64-bit unsigned integers: the first few of them, and all of them checked."""
+        scan = self._scan
+        short = _NUMBERS.match(scan.data, scan.pos)
+        if short is not None:
+            scan.pos = short.end()
+            return [
+                int(number) for number in short.group(1).split(b",", _OFFSETS + 1)[: _OFFSETS + 1] if number.strip()
+            ]
+        if scan.space() != OPEN_ARRAY:
+            self._refuse_numbers(name, at, field)
+        scan.pos += 1
         numbers: list[int] = []
-        message = f"{field} is no array of 64-bit integers in the entry {shown(name)}"
-        wrong = JsonFault(Constraint.ENTRY_FIELDS, at, message)
-        if self._scan.space() != OPEN_ARRAY:
-            raise wrong
-        self._scan.pos += 1
-        if self._scan.space() == CLOSE_ARRAY:
-            self._scan.pos += 1
-            return numbers
-        count = 0
         while True:
-            number = self._scan.unsigned()
+            scan.space()
+            number = scan.unsigned()
             if number is None:
-                raise wrong
+                self._refuse_numbers(name, at, field)
             if len(numbers) <= _OFFSETS:
                 numbers.append(number)
-            byte = self._scan.space()
-            self._scan.pos += 1
+            byte = scan.space()
             if byte == CLOSE_ARRAY:
+                scan.pos += 1
                 return numbers
-            if byte != COMMA:
-                self._scan.pos -= 1
-                self._scan.fail("',' or ']'")
-            self._scan.space()
-            count += 1
-            if count % _PAUSE_ENTRIES == 0:
-                yield
+            scan.take(COMMA, "',' or ']'")
+            scan.space()
+            scan.skip_unsigned_run()
+            yield
+
+    @staticmethod
+    def _refuse_numbers(name: str, at: int, field: str) -> NoReturn:
+        message = f"{field} is no array of 64-bit integers in the entry {shown(name)}"
+        raise JsonFault(Constraint.ENTRY_FIELDS, at, message)
 
     def _white_space(self, offset: int, message: str) -> None:
         self._notices.add("json_white_space", Notice("json_white_space", JSON_SUBJECT, offset, message))

@@ -28,6 +28,8 @@ _PAUSE_ENTRIES: Final = 1024
 
 _DIMENSION: Final = re.compile(rb"[0-9]++")
 
+BYTE_BITS: Final = 8
+
 #: What writers pad the JSON to, so that data can be mapped in place.
 _MAPPED_BYTES: Final = 8
 
@@ -36,11 +38,16 @@ _SHAPE_SHOWN: Final = 64
 
 
 class _Place(NamedTuple):
-    """Where an entry is: its path, the file offset of its name, and its name for a message."""
+    """Where an entry is: its path, the file offset of its name, and the name in UTF-8."""
 
     subject: str
     at: int
-    name: str
+    raw_name: bytes
+
+    @property
+    def name(self) -> str:
+        """The name for a message; made only for one, since most entries have nothing wrong."""
+        return shown(self.raw_name)
 
 
 class RangeJudge:
@@ -55,7 +62,7 @@ class RangeJudge:
         self._faults = faults
         self._notices = notices
         #: Entries in name order.
-        self.order: list[int] = []
+        self.order = array("I")
         #: For each entry an index into :data:`VALIDATIONS`.
         self.validations = bytearray()
         #: Element counts; meaningless where ``overflows`` is set.
@@ -66,7 +73,7 @@ class RangeJudge:
     def walk(self) -> Walk:
         """Judge everything, pausing now and then."""
         entries = self._entries
-        self.order = sorted(range(len(entries)), key=entries.name)
+        self.order = array("I", sorted(range(len(entries)), key=entries.name))
         yield
         ranks = array("I", bytes(4 * len(entries)))
         for rank, index in enumerate(self.order):
@@ -82,8 +89,7 @@ class RangeJudge:
             if index % _PAUSE_ENTRIES == 0:
                 yield
         self.totals = [TypeTally(entries.dtypes[dtype], *figures) for dtype, figures in totals.items()]
-        yield
-        self._judge_empty(ranks)
+        yield from self._judge_empty(ranks)
         if self._data_offset % _MAPPED_BYTES:
             message = f"the data starts at {self._data_offset}, which is no multiple of 8"
             self._unaligned("safetensors.header_length", 0, message)
@@ -110,7 +116,7 @@ class RangeJudge:
         begin, end = entries.begin[index], entries.end[index]
         dtype = entries.dtypes[entries.dtype[index]]
         bits = DTYPE_BITS.get(dtype)
-        place = _Place(f"tensors[{rank}]", entries.at(index), shown(entries.name(index)))
+        place = _Place(f"tensors[{rank}]", entries.at(index), entries.name(index))
         validation = _CONSISTENT if bits is not None else _UNKNOWN
         if bits is None:
             message = f"{place.name} has the dtype {shown(dtype)}, which the reference reader refuses"
@@ -125,13 +131,11 @@ class RangeJudge:
             validation = _CONTRADICTED
             self._refuse_overflow(index, place)
         elif bits is not None and begin <= end:
-            if elements * bits != (end - begin) * 8:
+            if elements * bits != (end - begin) * BYTE_BITS:
                 validation = _CONTRADICTED
                 self._refuse_size(place, dtype, elements * bits, end - begin)
-            elif end > begin and bits > 8 and begin % (bits // 8):
-                message = (
-                    f"{place.name} begins {begin} bytes into the data, no multiple of its element size {bits // 8}"
-                )
+            elif end > begin and bits > BYTE_BITS and begin % (bits // BYTE_BITS):
+                message = f"{place.name} begins {begin} bytes into the data, no multiple of its element size {bits // BYTE_BITS}"
                 self._unaligned(f"{place.subject}.data_offsets", place.at, message)
         self.validations.append(validation)
         self.elements.append(elements or 0)
@@ -145,7 +149,7 @@ class RangeJudge:
         self._fault(Constraint.SHAPE_OVERFLOW, f"{place.subject}.shape", place.at, message, "below 2^64", text)
 
     def _refuse_size(self, place: _Place, dtype: str, bits: int, length: int) -> None:
-        if bits % 8:
+        if bits % BYTE_BITS:
             message = (
                 f"{place.name} has {bits} bits of {dtype}, which fill no whole bytes; its range has {length} bytes"
             )
@@ -153,22 +157,31 @@ class RangeJudge:
                 Constraint.RANGE_SIZE, f"{place.subject}.shape", place.at, message, "whole bytes", f"{bits} bits"
             )
             return
-        message = f"shape and dtype ({dtype}) of {place.name} give {bits // 8} bytes; its range has {length}"
-        self._fault(Constraint.RANGE_SIZE, f"{place.subject}.data_offsets", place.at, message, bits // 8, length)
+        message = f"shape and dtype ({dtype}) of {place.name} give {bits // BYTE_BITS} bytes; its range has {length}"
+        self._fault(
+            Constraint.RANGE_SIZE, f"{place.subject}.data_offsets", place.at, message, bits // BYTE_BITS, length
+        )
 
-    def _judge_empty(self, ranks: array[int]) -> None:
+    def _judge_empty(self, ranks: array[int]) -> Walk:
         """Empty tensors own no byte, but one inside another's range or past the data is out of place."""
         begin, end = self._entries.begin, self._entries.end
-        if not any(b == e for b, e in zip(begin, end, strict=True)):
+        empty = array("I", (index for index in range(len(begin)) if begin[index] == end[index]))
+        if not empty:
             return
+        yield
+        ranges = array("I", (index for index in range(len(begin)) if begin[index] < end[index]))
+        ranges = array("I", sorted(ranges, key=begin.__getitem__))
+        yield
         left = self._file_size - self._data_offset
-        #: The furthest end of the ranges that begin before the one at hand.
-        reached = 0
-        for index in sorted(range(len(begin)), key=lambda i: (begin[i], begin[i] != end[i])):
-            if begin[index] < end[index]:
-                reached = max(reached, end[index])
-            elif begin[index] == end[index]:
-                self._judge_empty_one(index, ranks[index], reached, left)
+        #: The furthest end of the ranges that begin before the tensor at hand, and how many these are.
+        reached = passed = 0
+        for count, index in enumerate(sorted(empty, key=begin.__getitem__)):
+            while passed < len(ranges) and begin[ranges[passed]] < begin[index]:
+                reached = max(reached, end[ranges[passed]])
+                passed += 1
+            self._judge_empty_one(index, ranks[index], reached, left)
+            if count % _PAUSE_ENTRIES == 0:
+                yield
 
     def _judge_empty_one(self, index: int, rank: int, reached: int, left: int) -> None:
         at = self._entries.begin[index]

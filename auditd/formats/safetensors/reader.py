@@ -201,6 +201,6 @@ class SafetensorsReader:
         self._valid = True
 
 
-def _columns(entries: Entries, order: list[int]) -> RangeColumns:
+def _columns(entries: Entries, order: array[int]) -> RangeColumns:
     begin, end = entries.begin, entries.end
     return RangeColumns(array("Q", (begin[i] for i in order)), array("Q", (end[i] for i in order)))

@@ -1,0 +1,188 @@
+"""The order in which things become durable and known."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from auditd.archive.state import Fingerprint, Need
+from auditd.archive.store import Store
+from auditd.errors import StoreError
+from auditd.evidence import canonical
+from auditd.evidence.record import Evidence, FileIdentity, Finding, Identity
+from auditd.service import alerts
+from auditd.service.alerts import Policy
+from auditd.service.evidence_log import EvidenceLog
+from auditd.service.queue import Job
+from auditd.service.recorder import Recorder, Result
+from tests.support.records import evidence, finding
+
+PATH = b"/srv/models/a.gguf"
+SEEN = Fingerprint(1, 2, 96, 4, 5)
+SAME = FileIdentity(device=1, inode=2, size=96, mtime_ns="4", ctime_ns="5", links=1, mode=0, uid=0, gid=0)
+
+
+class Heard:
+    """An event log that remembers, and looks at the log file at each event."""
+
+    def __init__(self, log: Path) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.lines: list[int] = []
+        self._log = log
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.events.append((event, fields))
+        self.lines.append(len(self._log.read_bytes().splitlines()) if self._log.is_file() else 0)
+
+    warning = error = info
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+
+class Desk:
+    """A recorder with a real store and log."""
+
+    def __init__(self, home: Path, repeat_seconds: float = 3600.0) -> None:
+        self.log = home / "evidence.jsonl"
+        self.heard = Heard(self.log)
+        self.store = Store(str(home / "evidence.sqlite"), writer=True)
+        policy = Policy("warning", repeat_seconds)
+        self.recorder = Recorder(self.store, EvidenceLog(str(self.log)), self.heard, policy)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.recorder.close()
+
+
+def record(*findings: Finding, number: int = 0, **changes: Any) -> Evidence:
+    identity = Identity(before=SAME, after=SAME, status="unchanged")
+    fields = {"identity": identity, "recorded_at": f"2024-01-01T00:00:{number:02}Z", **changes}
+    made = evidence(PATH.decode(), findings=list(findings), **fields)
+    return replace(made, evidence_id=canonical.evidence_id(made))
+
+
+def result(made: Evidence, *, interrupted: bool = False, wanted: Any = "expected", asked: Any = "expected") -> Result:
+    return Result(Job(PATH, 0, SEEN, "change"), made, asked, wanted, interrupted)
+
+
+BAD = finding("unowned_bytes", actual=100)
+
+
+async def test_store_then_line_then_event(desk: Desk) -> None:
+    assert await desk.recorder.record(result(record(BAD))) is Need.NOTHING
+    assert desk.heard.names == ["inspection_finished", "alert_raised"]
+    assert desk.heard.lines == [1, 1]
+    assert desk.store.untold_alerts() == []
+
+
+async def test_a_digest_follows_a_header(desk: Desk) -> None:
+    assert await desk.recorder.record(result(record(), asked="header", wanted="full")) is Need.DIGEST
+    assert await desk.recorder.record(result(record(number=1), asked="full", wanted="full")) is Need.NOTHING
+
+
+async def test_partial_evidence_is_tried_later_and_interrupted_raises_nothing(desk: Desk) -> None:
+    partial = record(finding("read_failed"), outcome="partial")
+    assert await desk.recorder.record(result(partial, interrupted=True)) is Need.HEADER
+    assert desk.heard.names == ["inspection_finished"]
+    again = record(finding("read_failed"), outcome="partial", number=1)
+    assert await desk.recorder.record(result(again)) is Need.LATER
+    assert desk.heard.names[1:] == ["inspection_finished", "alert_raised"]
+
+
+async def test_what_was_committed_and_not_said_is_said(desk: Desk) -> None:
+    await desk.recorder.record(result(record(BAD)))
+    desk.heard.events.clear()
+    (alert,) = desk.store.open_alerts(PATH)
+    desk.store.put_alerts([alerts.repeat(alert, 1.0)])
+    await desk.recorder.tell_alerts()
+    assert desk.heard.names == ["alert_repeated"]
+    await desk.recorder.tell_alerts()
+    assert desk.heard.names == ["alert_repeated"]
+
+
+async def test_repeated_after_a_while_and_not_before(tmp_path: Path) -> None:
+    for repeat_seconds, expected in ((3600.0, []), (1e-9, ["alert_repeated"]), (0.0, [])):
+        home = tmp_path / str(repeat_seconds)
+        home.mkdir()
+        desk = Desk(home, repeat_seconds)
+        await desk.recorder.record(result(record(BAD)))
+        desk.heard.events.clear()
+        await desk.recorder.repeat_alerts()
+        assert desk.heard.names == expected
+        desk.recorder.close()
+
+
+async def test_lines_are_marked_once_they_are_on_the_disk(desk: Desk) -> None:
+    await desk.recorder.record(result(record()))
+    assert len(list(desk.store.unlogged())) == 1
+    await desk.recorder.settle_log()
+    assert list(desk.store.unlogged()) == []
+
+
+async def test_a_line_that_an_earlier_run_did_not_write(desk: Desk, tmp_path: Path) -> None:
+    await desk.recorder.record(result(record()))
+    desk.recorder.close()
+    (tmp_path / "evidence.jsonl").unlink()
+    again = Desk(tmp_path)
+    await again.recorder.catch_up()
+    assert [json.loads(line)["detail"] for line in again.log.read_text().splitlines()] == ["summary"]
+    again.recorder.close()
+
+
+async def test_an_alarm_is_said_though_the_log_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+    write = EvidenceLog.write
+
+    def fail_twice(log: EvidenceLog, line: bytes) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise OSError(28, os.strerror(28))
+        write(log, line)
+
+    monkeypatch.setattr(EvidenceLog, "write", fail_twice)
+    desk.recorder.log_trouble._wait = 0.01
+    await desk.recorder.record(result(record(BAD)))
+    assert desk.heard.names == ["log_failed", "inspection_finished", "alert_raised", "log_recovered"]
+    assert len(desk.log.read_bytes().splitlines()) == 1
+
+
+async def test_a_store_that_fails_is_said_once_and_tried_until_it_works(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+    store = Store.record
+
+    def fail_twice(self: Store, entry: Any) -> int:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise StoreError("disk full")
+        return store(self, entry)
+
+    monkeypatch.setattr(Store, "record", fail_twice)
+    desk.recorder.store_trouble._wait = 0.01
+    await desk.recorder.record(result(record()))
+    assert desk.heard.names == ["store_failed", "store_recovered", "inspection_finished"]
+
+
+async def test_forgetting_clears(desk: Desk) -> None:
+    assert not desk.recorder.forget(PATH, "removed")
+    await desk.recorder.record(result(record(BAD)))
+    desk.heard.events.clear()
+    assert desk.recorder.forget(PATH, "removed")
+    await desk.recorder.tell_alerts()
+    ((name, fields),) = desk.heard.events
+    assert (name, fields["cleared_as"], fields["code"]) == ("alert_cleared", "removed", "unowned_bytes")
+    assert fields["path"] == PATH.decode()
