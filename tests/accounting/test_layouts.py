@@ -435,3 +435,22 @@ def test_many_regions_are_counted_and_cut(tmp_path: Path) -> None:
     assert account.regions_complete is False
     assert account.surplus == account.residue == 1200 * 32
     assert finding(evidence, "unowned_bytes").count == 1200
+
+
+def test_strict_still_sees_what_known_extents_lack(tmp_path: Path) -> None:
+    """Sizes that every layout agrees on need no choice, so what they lack or share needs none either."""
+    known = [Tensor("a", [16], F32, 1024), Tensor("b", [16], F32, 1024 + 32), Tensor("c", [16], F32, 2048)]
+    for unsure in (Tensor("x", [64], 99, 0, 0), Tensor("q", [32, 8], Q8_1, 0, 0)):
+        evidence = look_at(tmp_path, simple(unsure, *known, data_length=2048 + 24).data, layout="strict")
+        account = account_of(evidence)
+        assert (account.overlap, account.missing, account.tensors_cut) == (32, 40, 1)
+        assert {"tensor_overlap", "tensor_bytes_missing"} <= codes(evidence)
+        assert evidence.verdict == "malformed"
+        assert account.residue is None
+
+
+def test_an_offset_past_the_end_is_gone_whatever_the_size(tmp_path: Path) -> None:
+    tensors = [Tensor("q", [32], Q8_1, 0, 36), Tensor("x", [64], 99, 4096, 0)]
+    evidence = look_at(tmp_path, simple(*tensors, data_length=36).data, layout="strict")
+    assert account_of(evidence).tensors_gone == 1
+    assert evidence.verdict == "truncated"
