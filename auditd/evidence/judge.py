@@ -233,9 +233,13 @@ def _unowned_message(look: Look, account: Account, run: Run | None) -> str:
 def _missing_message(look: Look, account: Account, run: Run | None) -> str:
     figures = account.figures
     lost = f"{figures.missing:,} bytes are missing" if figures.missing else "tensors begin past the end of the file"
-    touched = f"{figures.tensors_cut} tensors are cut and {figures.tensors_gone} are gone altogether"
+    touched = f"{_tensors(figures.tensors_cut)} cut and {figures.tensors_gone} gone altogether"
     first = _first_cut(look, run)
     return f"{lost}: {touched}{first}"
+
+
+def _tensors(count: int | None) -> str:
+    return "1 tensor is" if count == 1 else f"{count} tensors are"
 
 
 def _first_cut(look: Look, run: Run | None) -> str:

@@ -676,7 +676,11 @@ def test_more_than_is_kept_is_still_accounted(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(gguf(tensor_count=2, metadata_count=40).data)
         for index in range(40):
-            file.write(entry.replace(b"k.0", b"k.%d" % index).replace(struct.pack("<Q", 3), struct.pack("<Q", len(b"k.%d" % index)), 1))
+            file.write(
+                entry.replace(b"k.0", b"k.%d" % index).replace(
+                    struct.pack("<Q", 3), struct.pack("<Q", len(b"k.%d" % index)), 1
+                )
+            )
             file.seek(MIB, 1)
         file.write(directory)
         header_end = file.tell()
