@@ -73,8 +73,7 @@ def test_what_comes_along_is_there(name: str) -> None:
     assert (PROJECT / name).is_file()
 
 
-def test_the_readme_has_the_two_commands() -> None:
+def test_the_readmes_first_two_commands() -> None:
     commands = [line.strip() for line in (PROJECT / "README.md").read_text().splitlines() if "python3 -m venv" in line]
-    assert len(commands) == 2
     assert commands[0].endswith("pip install . && .venv/bin/model-auditd audit ~/models")
     assert commands[1].endswith("pip install -e '.[test]' && .venv/bin/python -m pytest")

@@ -300,7 +300,7 @@ def test_a_file_that_opens_ggml_is_told_both_marks(tmp_path: Path) -> None:
     assert "GGUF" in evidence.error.message
 
 
-@pytest.mark.parametrize("extra", [1, 8, 56, 4096])
+@pytest.mark.parametrize("extra", [1, 8, 38, 39, 41, 56, 4096])
 def test_bytes_after_the_last_weight_belong_to_nothing(tmp_path: Path, extra: int) -> None:
     """408 is no multiple of 64: fewer than 40 bytes are unfinished padding, more are padding and a trail."""
     evidence = look_at(tmp_path, sketch().data + bytes(extra))

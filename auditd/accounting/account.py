@@ -73,6 +73,13 @@ class Slip:
 
 
 @dataclass(frozen=True, slots=True)
+class Overreach(Slip):
+    """Tensors that lie past 2**53 - 1; ``position`` is where the first one ends, as a file offset."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """Who owns the bytes of a file.
 
@@ -98,8 +105,8 @@ class Account:
     unsized: Slip | None = None
     #: Of these, the ones that begin at or past the end of the file.
     unsized_gone: Slip | None = None
-    #: Tensors that end (or, without a size, begin) past 2**53 - 1.
-    out_of_range: Slip | None = None
+    #: Tensors that end (or, without a size, begin) past 2**53 - 1, and where the first of them does.
+    out_of_range: Overreach | None = None
     partial_blocks: Slip | None = None
     empty_offsets: Slip | None = None
     nothing_fits: bool = False
@@ -311,8 +318,14 @@ def _gone(indices: Iterable[int], directory: Directory, place: Place) -> Slip | 
     return _collect(index for index in indices if place.data_offset + offsets[index] >= place.file_size)
 
 
-def _out_of_range(extents: Iterable[Extent]) -> Slip | None:
-    return _collect(extent.tensor for extent in extents if max(extent.begin, extent.end or 0) > EXACT_INTEGER)
+def _out_of_range(extents: Iterable[Extent]) -> Overreach | None:
+    count = 0
+    first: Extent | None = None
+    for extent in extents:
+        if max(extent.begin, extent.end or 0) > EXACT_INTEGER:
+            first = extent if first is None else first
+            count += 1
+    return None if first is None else Overreach(count, first.tensor, first.end or first.begin)
 
 
 def declared_totals(header: GgufHeader) -> tuple[TypeTotal, ...]:

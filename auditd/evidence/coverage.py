@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from auditd.evidence.look import Look
-from auditd.evidence.record import Cover, Coverage, CoverageStatus
+from auditd.evidence.record import Cover, Coverage
 from auditd.evidence.rows import established_length
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 
@@ -128,8 +128,9 @@ def _digest(look: Look, reason: str) -> Cover:
         return Cover(status="complete")
     if look.identity in ("modified", "replaced"):
         return Cover(status="none", reason="the file changed while it was read")
-    status: CoverageStatus = "partial" if look.bytes_hashed else "none"
-    return Cover(status=status, reason=f"{look.bytes_hashed} of {look.size} bytes: {reason}")
+    if not look.bytes_hashed:
+        return Cover(status="none", reason=reason)
+    return Cover(status="partial", reason=f"{look.bytes_hashed} of {look.size} bytes: {reason}")
 
 
 def _identity(look: Look, reason: str) -> Cover:

@@ -349,6 +349,7 @@ def _of_range(look: Look, account: Account) -> Iterator[Judged]:
         subject=f"tensors[{slip.first}].{'offset' if isinstance(look.header, GgufHeader) else 'data_offsets'}",
         offset=_offset_field(look, slip.first),
         expected=EXACT_INTEGER,
+        actual=slip.position,
         count=slip.count,
         refuses=isinstance(look.header, SafetensorsHeader),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from typing import Any
 
 import msgspec
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,3 +80,21 @@ def test_files_as_writers_make_them_come_out(
     assert figures.discontiguous == 0
     assert figures.contiguous == sum(1 for _, elements, _ in drawn if elements)
     assert figures.tensor_bytes == sum(f32_length(t.dims, t.type_id) for t in placed)
+
+
+@pytest.mark.parametrize("alignment", [1, 2, 8, 24, 32])
+@pytest.mark.parametrize("length", [4, 28, 32, 36, 44])
+def test_every_size_from_the_header_on(alignment: int, length: int) -> None:
+    """One file cut at and grown to each size: the end of the last padding is where one byte decides."""
+    tensors = [Tensor("a", [length // 4], F32, 0), Tensor("b", [length // 4], F32, round_up(length, alignment))]
+    built = gguf([aligned(alignment)], tensors, alignment=alignment, data=b"")
+    extents = [brute.Extent(index, tensor.offset or 0, length) for index, tensor in enumerate(tensors)]
+    for size in range(built.header_end, built.data_offset + 2 * round_up(length, alignment) + 3 * alignment):
+        expected = brute.count(size, built.data_offset, alignment, extents)
+        got = account(built.data[: built.header_end], size)
+        figures = got.figures
+        for name in ("tensor_bytes", "alignment_padding", "surplus", "missing", "overlap", "residue", "remainder"):
+            assert getattr(figures, name) == getattr(expected, name), (size, name)
+        assert [(run.kind, run.begin, run.end - run.begin) for run in got.runs] == [
+            (run.kind, run.begin, run.length) for run in expected.runs
+        ]

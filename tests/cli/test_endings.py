@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ from auditd.errors import InspectionStopped
 from tests.support import models
 from tests.support.commands import Start, Write
 
-#: A sparse file: long to hash, nothing to store. Four gigabytes take seconds anywhere.
-_SPARSE_BYTES = 4 * 2**30
-_PATIENCE_SECONDS = 20
+#: A sparse file: long to hash, nothing to store. Eight gigabytes take seconds anywhere.
+_SPARSE_BYTES = 8 * 2**30
+_PATIENCE_SECONDS = 60
+#: More than a header and its chunk.
+_WELL_PAST_BYTES = 8 * 2**20
 
 
 @pytest.fixture
@@ -29,19 +33,29 @@ def endless(model: Write) -> Path:
     return path
 
 
+def _is_open(pid: int, path: Path) -> bool:
+    descriptors = f"/proc/{pid}/fd"
+    for name in os.listdir(descriptors):
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(f"{descriptors}/{name}") == str(path):
+                return True
+    return False
+
+
+def _bytes_read(pid: int) -> int:
+    return int(re.findall(r"rchar: (\d+)", Path(f"/proc/{pid}/io").read_text())[0])
+
+
 def _wait_until_reading(process: subprocess.Popen[bytes], path: Path) -> None:
-    """Until the process has the file open: its handlers are in place by then."""
+    """Until the process is well past the header of the file; its handlers are in place by then."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        descriptors = f"/proc/{process.pid}/fd"
-        for name in os.listdir(descriptors):
-            try:
-                if os.readlink(f"{descriptors}/{name}") == str(path):
-                    return
-            except OSError:
-                continue
+    while not _is_open(process.pid, path):
+        assert time.monotonic() < deadline, "the file was never opened"
         time.sleep(0.005)
-    pytest.fail("the file was never opened")
+    begun = _bytes_read(process.pid)
+    while _bytes_read(process.pid) < begun + _WELL_PAST_BYTES:
+        assert time.monotonic() < deadline, "the file was never read"
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
