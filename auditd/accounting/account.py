@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from auditd.accounting.candidates import (
     Basis,
@@ -101,6 +101,8 @@ class Account:
     basis: Basis | None
     candidates: tuple[Candidate, ...]
     by_type: tuple[TypeTotal, ...]
+    #: The same over established sizes alone, whatever layout the figures are computed with.
+    declared: tuple[TypeTotal, ...]
     parameters: int | None
     unsized: Slip | None = None
     #: Of these, the ones that begin at or past the end of the file.
@@ -171,9 +173,16 @@ def candidate_figures(candidate: Candidate, file_size: int, data_offset: int | N
 # -- GGUF -------------------------------------------------------------------------------------------
 
 
-def account_gguf(header: GgufHeader, choice: str = "auto") -> Account:
-    """The account of a completed GGUF header; ``choice`` is ``auto``, ``strict`` or a layout's name."""
-    directory = Directory(header.columns)
+def no_pulse() -> None:
+    """The pulse of a caller that never stops an account."""
+
+
+def account_gguf(header: GgufHeader, choice: str = "auto", pulse: Callable[[], None] = no_pulse) -> Account:
+    """The account of a completed GGUF header; ``choice`` is ``auto``, ``strict`` or a layout's name.
+
+    ``pulse`` is called now and then, and may raise to end the account.
+    """
+    directory = Directory(header.columns, pulse)
     place = _place(header)
     candidates = try_layouts(directory, place, LAYOUTS.get(choice))
     selection = select(candidates, directory, choice)
@@ -198,6 +207,7 @@ def account_gguf(header: GgufHeader, choice: str = "auto") -> Account:
         basis=selection.basis,
         candidates=candidates,
         by_type=by_type,
+        declared=by_type if selection.basis == "established" else tuple(_by_type(directory, _ESTABLISHED, None)),
         parameters=_sum(total.elements for total in by_type),
         unsized=_collect(_unsized(directory, layout, known)),
         unsized_gone=_gone(_unsized(directory, layout, known), directory, place),
@@ -225,31 +235,42 @@ def _uncontested(directory: Directory) -> frozenset[int]:
 
 
 def _strict(header: GgufHeader, directory: Directory, place: Place, candidates: Sequence[Candidate]) -> Account:
-    """No layout is chosen: a figure stands only where all applicable ones agree on it."""
+    """No layout is chosen: a figure stands where all applicable ones agree on it, or the known extents alone say it."""
     applicable = [c for c in candidates if c.cover is not None]
     agreed = _agreement([_figures(c.cover, place) for c in applicable if c.cover is not None])
-    lone = applicable[0].layout if len(applicable) == 1 else None
-    laid = None if lone is None else _lay_out(lambda: directory.extents(lone, place.data_offset), place)
+    settled = agreed.residue is not None
+    layout = applicable[0].layout if settled else _ESTABLISHED
+    laid = _lay_out(lambda: directory.extents(layout, place.data_offset), place)
+    if not settled:
+        laid = _only(laid, _RUNS_OF_KNOWN if place.known else frozenset())
+        agreed = _or_known(agreed, _figures(laid.cover, place))
     by_type = tuple(_by_type(directory, _ESTABLISHED, None))
     return Account(
         file_size=header.file_size,
         data_offset=header.data_offset,
         header_padding=_header_padding(header),
         figures=agreed,
-        runs=laid.runs if laid is not None else (),
-        run_count=sum(laid.counts.values()) if laid is not None else 0,
-        run_counts=laid.counts if laid is not None else {},
-        padding_runs=laid.padding_runs if laid is not None else (),
+        runs=laid.runs,
+        run_count=sum(laid.counts.values()),
+        run_counts=laid.counts,
+        padding_runs=laid.padding_runs,
         layout=None,
         basis="strict",
         candidates=tuple(candidates),
         by_type=by_type,
+        declared=by_type,
         parameters=_sum(total.elements for total in by_type),
-        unsized=None if agreed.residue is not None else _collect(_unsized(directory, _ESTABLISHED, None)),
-        unsized_gone=_gone(_unsized(directory, _ESTABLISHED, None), directory, place),
-        out_of_range=_out_of_range(directory.extents(_ESTABLISHED, header.data_offset or 0)),
+        unsized=None if settled else _collect(_unsized(directory, _ESTABLISHED, None)),
+        unsized_gone=None if settled else _gone(_unsized(directory, _ESTABLISHED, None), directory, place),
+        out_of_range=_out_of_range(directory.extents(layout, header.data_offset or 0)),
         partial_blocks=_partial_blocks(directory, candidates, layouts.DEFAULT_LAYOUT),
     )
+
+
+def _or_known(agreed: Figures, known: Figures) -> Figures:
+    """What is not agreed on, as far as the known extents say it: a lower bound, and enough to raise a finding."""
+    names = ("missing", "overlap", "tensors_cut", "tensors_gone")
+    return replace(agreed, **{name: getattr(known, name) for name in names if getattr(agreed, name) is None})
 
 
 def _agreement(all_figures: Sequence[Figures]) -> Figures:
@@ -268,7 +289,8 @@ def _agreement(all_figures: Sequence[Figures]) -> Figures:
 def _by_type(directory: Directory, layout: Layout, known: frozenset[int] | None) -> Iterator[TypeTotal]:
     totals: dict[int, tuple[int, int | None, int | None]] = {}
     columns = directory.columns
-    for index, type_id in enumerate(columns.types):
+    for index in directory:
+        type_id = columns.types[index]
         tensors, elements, size = totals.get(type_id, (0, 0, 0))
         length = directory.length(index, layout)
         if known is not None and type_id not in known and not columns.is_empty(index):
@@ -306,10 +328,10 @@ def _collect(indices: Iterable[int]) -> Slip | None:
 def _unsized(directory: Directory, layout: Layout, known: frozenset[int] | None) -> Iterator[int]:
     """Non-empty tensors that have no size, apart from those whose shape is at fault already."""
     columns = directory.columns
-    for index, type_id in enumerate(columns.types):
+    for index in directory:
         if columns.shapes[index] != Shape.SOUND or columns.is_empty(index) or _is_partial(directory, index, layout):
             continue
-        if directory.length(index, layout) is None or (known is not None and type_id not in known):
+        if directory.length(index, layout) is None or (known is not None and columns.types[index] not in known):
             yield index
 
 
@@ -328,11 +350,6 @@ def _out_of_range(extents: Iterable[Extent]) -> Overreach | None:
     return None if first is None else Overreach(count, first.tensor, first.end or first.begin)
 
 
-def declared_totals(header: GgufHeader) -> tuple[TypeTotal, ...]:
-    """Totals by type over established sizes alone, whatever layout the figures are computed with."""
-    return tuple(_by_type(Directory(header.columns), _ESTABLISHED, None))
-
-
 def _is_partial(directory: Directory, index: int, layout: Layout) -> bool:
     sizing = layout.sizings.get(directory.columns.types[index])
     return sizing is not None and directory.columns.rows[index] % sizing.block != 0
@@ -347,7 +364,7 @@ def _partial_blocks(directory: Directory, candidates: Sequence[Candidate], layou
     columns = directory.columns
     return _collect(
         index
-        for index in range(len(columns))
+        for index in directory
         if columns.shapes[index] == Shape.SOUND
         and not columns.is_empty(index)
         and _is_partial(directory, index, default.layout)
@@ -405,6 +422,7 @@ def account_safetensors(header: SafetensorsHeader) -> Account:
         basis=None,
         candidates=(),
         by_type=by_type,
+        declared=by_type,
         parameters=_sum(total.elements for total in by_type),
         out_of_range=_out_of_range(extents()),
     )

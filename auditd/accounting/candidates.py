@@ -7,10 +7,10 @@ it is applicable and all bytes come out. Candidates that give every tensor the s
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from auditd.accounting.cover import Cover, Extent, lay, padded
 from auditd.formats import layouts
@@ -61,13 +61,47 @@ class TypeUse:
     row_divisor: int
 
 
-class Directory:
-    """The tensors of a GGUF directory, in file order and in offset order."""
+#: Tensors between two pulses: a few tens of milliseconds. A directory with fewer is never interrupted, so what
+#: is known of its header is never without its account.
+_PULSE_TENSORS: Final = 1 << 15
 
-    def __init__(self, columns: TensorColumns) -> None:
+
+class Directory:
+    """The tensors of a GGUF directory, in file order and in offset order.
+
+    ``pulse`` is called now and then in every pass over them; what it raises ends the account.
+    """
+
+    def __init__(self, columns: TensorColumns, pulse: Callable[[], None]) -> None:
         self.columns = columns
+        self._pulse = pulse
         self.order = _offset_order(columns.offsets)
-        self.uses, self.unsizeable = _uses(columns)
+        self.uses, self.unsizeable = self._uses()
+
+    def __iter__(self) -> Iterator[int]:
+        """The indices in file order."""
+        return self.paced(range(len(self.columns)))
+
+    def paced(self, indices: Sequence[int]) -> Iterator[int]:
+        """``indices``, with a pulse now and then."""
+        for begin in range(0, len(indices), _PULSE_TENSORS):
+            if begin:
+                self._pulse()
+            yield from indices[begin : begin + _PULSE_TENSORS]
+
+    def _uses(self) -> tuple[dict[int, TypeUse], int]:
+        """Each type's use by non-empty tensors, and how many of these have no sound shape."""
+        columns = self.columns
+        uses: dict[int, tuple[int, int]] = {}
+        unsizeable = 0
+        for index in self:
+            if columns.is_empty(index):
+                continue
+            if columns.shapes[index] != Shape.SOUND:
+                unsizeable += 1
+            tensors, divisor = uses.get(columns.types[index], (0, 0))
+            uses[columns.types[index]] = (tensors + 1, gcd(divisor, columns.rows[index]))
+        return {type_id: TypeUse(*use) for type_id, use in uses.items()}, unsizeable
 
     def length(self, index: int, layout: Layout) -> int | None:
         """Bytes of tensor ``index``: 0 if empty, None if it has no size under ``layout``."""
@@ -85,7 +119,7 @@ class Directory:
         A type that is not in ``known`` counts as one without a size (None: all are known).
         """
         offsets, types = self.columns.offsets, self.columns.types
-        for index in self.order:
+        for index in self.paced(self.order):
             length = self.length(index, layout)
             if length == 0:
                 continue
@@ -104,20 +138,6 @@ def _offset_order(offsets: array[int]) -> Sequence[int]:
             return array("I", sorted(range(len(offsets)), key=offsets.__getitem__))
         previous = offset
     return range(len(offsets))
-
-
-def _uses(columns: TensorColumns) -> tuple[dict[int, TypeUse], int]:
-    """Each type's use by non-empty tensors of sound shape, and how many non-empty ones have another."""
-    uses: dict[int, tuple[int, int]] = {}
-    unsizeable = 0
-    for index, type_id in enumerate(columns.types):
-        if columns.is_empty(index):
-            continue
-        if columns.shapes[index] != Shape.SOUND:
-            unsizeable += 1
-        tensors, divisor = uses.get(type_id, (0, 0))
-        uses[type_id] = (tensors + 1, gcd(divisor, columns.rows[index]))
-    return {type_id: TypeUse(*use) for type_id, use in uses.items()}, unsizeable
 
 
 def try_layouts(directory: Directory, place: Place, named: Layout | None) -> tuple[Candidate, ...]:
@@ -206,11 +226,11 @@ def empty_offset_slips(directory: Directory, layout: Layout, alignment: int) -> 
     """
     due = slips = 0
     first: int | None = None
-    for index, offset in enumerate(directory.columns.offsets):
+    for index in directory:
         length = directory.length(index, layout)
         if length is None:
             break
-        if length == 0 and offset != due:
+        if length == 0 and directory.columns.offsets[index] != due:
             first = index if first is None else first
             slips += 1
         due = padded(due + length, alignment)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -64,24 +63,29 @@ class RunCollector:
         for kind in tuple(self._open):
             self._flush(kind)
         runs = sorted((run for kept in self._kept.values() for run in kept), key=lambda run: (run.begin, run.end))
-        runs = runs[:REGIONS]
-        if not runs:
-            return ()
-        sized = [extent for extent in extents if extent.end is not None]
-        return tuple(_with_neighbours(runs, sized))
+        return _with_neighbours(runs[:REGIONS], extents)
 
 
-def _with_neighbours(runs: Sequence[Run], extents: Sequence[Extent]) -> Iterator[Run]:
-    """``after`` ends last among those that begin before the run, ``before`` is the first at or past its end."""
-    begins = [extent.begin for extent in extents]
+def _with_neighbours(runs: Sequence[Run], extents: Iterable[Extent]) -> tuple[Run, ...]:
+    """``after`` ends last among those that begin before the run, ``before`` is the first at or past its end.
+
+    One pass over the extents, which are never all in memory.
+    """
+    by_end = sorted(range(len(runs)), key=lambda number: runs[number].end)
+    after: list[int | None] = [None] * len(runs)
+    before: list[int | None] = [None] * len(runs)
     last: Extent | None = None
-    seen = 0
-    for run in runs:
-        while seen < len(extents) and extents[seen].begin < run.begin:
-            extent = extents[seen]
-            if last is None or (extent.end or 0) > (last.end or 0):
-                last = extent
-            seen += 1
-        following = bisect_left(begins, run.end)
-        before = extents[following].tensor if following < len(extents) else None
-        yield replace(run, after=None if last is None else last.tensor, before=before)
+    begun = ended = 0
+    for extent in extents:
+        if extent.end is None:
+            continue
+        while begun < len(runs) and runs[begun].begin <= extent.begin:
+            after[begun] = None if last is None else last.tensor
+            begun += 1
+        while ended < len(runs) and runs[by_end[ended]].end <= extent.begin:
+            before[by_end[ended]] = extent.tensor
+            ended += 1
+        if last is None or extent.end > (last.end or 0):
+            last = extent
+    after[begun:] = [None if last is None else last.tensor] * (len(runs) - begun)
+    return tuple(replace(run, after=after[number], before=before[number]) for number, run in enumerate(runs))

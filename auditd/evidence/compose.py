@@ -69,7 +69,7 @@ def compose(
             duration_seconds=look.duration_seconds,
         ),
         coverage=coverage_part(look),
-        gguf=gguf_part(header) if isinstance(header, GgufHeader) else None,
+        gguf=gguf_part(header, look.account) if isinstance(header, GgufHeader) else None,
         safetensors=safetensors_part(header) if isinstance(header, SafetensorsHeader) else None,
         accounting=accounting_part(look),
         limitations=limitations_part(look),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from auditd.accounting.account import declared_totals
+from auditd.accounting.account import Account
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.record import (
     ArrayPreview,
@@ -59,7 +59,7 @@ _HEADLINE_SUFFIXES: Final = (
 _HEADLINE_COUNTS: Final = {"tokenizer.ggml.tokens": "vocabulary", "tokenizer.ggml.merges": "merges"}
 
 
-def gguf_part(header: GgufHeader) -> Gguf:
+def gguf_part(header: GgufHeader, account: Account | None) -> Gguf:
     """All that a GGUF header declares, as far as it was read."""
     spans = Spans(
         head=None if header.metadata_count is None else wire.HEAD_BYTES,
@@ -77,7 +77,7 @@ def gguf_part(header: GgufHeader) -> Gguf:
         spans=spans,
         metadata=[_metadata_row(entry) for entry in header.metadata],
         tensors=[_gguf_row(tensor, header) for tensor in header.tensors],
-        totals=_totals(header) if header.complete else None,
+        totals=None if account is None else _totals(account),
         headline=_headline(header),
         chat_templates=[ChatTemplate(name=name, sha256=digest) for name, digest in header.templates],
     )
@@ -87,7 +87,7 @@ def _difference(end: int | None, begin: int | None) -> int | None:
     return None if end is None or begin is None else end - begin
 
 
-def _totals(header: GgufHeader) -> DeclaredTotals:
+def _totals(account: Account) -> DeclaredTotals:
     totals = [
         TypeTotal(
             type=total.type,
@@ -96,7 +96,7 @@ def _totals(header: GgufHeader) -> DeclaredTotals:
             elements=None if total.elements is None else str(total.elements),
             bytes=exact_int(total.size),
         )
-        for total in declared_totals(header)
+        for total in account.declared
     ]
     return declared(totals)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from typing import Any
 
 import msgspec
 

@@ -9,6 +9,16 @@ _SHOWN: Final = 80
 
 def shown(raw: bytes | str) -> str:
     """``raw`` between double quotes, escaped, cut after 80 characters with a count of the rest."""
-    text = raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
-    head = text[:_SHOWN].encode("unicode_escape").decode("ascii").replace('"', '\\"')
+    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    head = "".join(map(_escape, text[:_SHOWN]))
     return f'"{head}"' if len(text) <= _SHOWN else f'"{head}" and {len(text) - _SHOWN} more characters'
+
+
+def _escape(character: str) -> str:
+    if " " <= character <= "~" and character not in '"\\':
+        return character
+    if character == '"':
+        return '\\"'
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

@@ -188,7 +188,7 @@ class _Reading:
         if not header.complete:
             return
         if isinstance(header, GgufHeader):
-            self._account = account_gguf(header, self._layout)
+            self._account = account_gguf(header, self._layout, self._checkpoint)
         else:
             self._account = account_safetensors(header)
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from auditd.accounting.candidates import AUTO, STRICT
+from auditd.errors import UsageError
 from auditd.evidence.record import Producer, Severity, Trigger
+from auditd.formats.layouts import LAYOUTS
 
 #: Called before every read, from the thread that reads; raises ``InspectionStopped`` to end the inspection.
 Checkpoint: TypeAlias = Callable[[], None]
@@ -43,3 +46,8 @@ class Request:
     unfinished: bool = False
     bytes_per_second: int = 0
     severities: Mapping[str, Severity] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a layout that does not exist, before a file is touched; raises ``UsageError``."""
+        if self.layout not in (AUTO, STRICT) and self.layout not in LAYOUTS:
+            raise UsageError(f"no layout is called {self.layout!r}; there are {AUTO}, {STRICT}, {', '.join(LAYOUTS)}")

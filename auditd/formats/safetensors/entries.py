@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from typing import Final
 
@@ -12,7 +13,7 @@ PREFIX_BYTES: Final = 8
 
 
 class Entries:
-    """All entries as columns, 37 bytes each: a header may declare two million of them.
+    """All entries as columns, 38 bytes each: a header may declare two million of them.
 
     Positions are those in the JSON. The text of a name or shape is made when it is asked for.
     """
@@ -28,16 +29,19 @@ class Entries:
         self.dtype = array("I")
         self.dtypes: list[str] = []
         self._dtype_ids: dict[str, int] = {}
-        #: Names that were written with escapes.
-        self.escaped: dict[int, str] = {}
+        #: Whether a name was written with escapes.
+        self.escaped = bytearray()
 
     def __len__(self) -> int:
         return len(self.begin)
 
-    def add(self, name: tuple[int, int], dtype: str, shape: tuple[int, int], begin: int, end: int) -> None:
+    def add(
+        self, name: tuple[int, int], dtype: str, shape: tuple[int, int], begin: int, end: int, *, escaped: bool = False
+    ) -> None:
         """Add an entry; ``name`` and ``shape`` are spans of their text between quotes and brackets."""
         self.name_at.append(name[0])
         self.name_end.append(name[1])
+        self.escaped.append(escaped)
         self.shape_at.append(shape[0])
         self.shape_end.append(shape[1])
         self.begin.append(begin)
@@ -49,9 +53,8 @@ class Entries:
 
     def name(self, index: int) -> bytes:
         """The name of entry ``index`` in UTF-8, whose order is the order by code point."""
-        if index in self.escaped:
-            return self.escaped[index].encode("utf-8")
-        return self.data[self.name_at[index] : self.name_end[index]]
+        raw = self.data[self.name_at[index] : self.name_end[index]]
+        return json.loads(b'"%s"' % raw).encode("utf-8") if self.escaped[index] else raw
 
     def at(self, index: int) -> int:
         """The file offset of the opening quote of a name."""

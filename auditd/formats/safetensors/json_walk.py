@@ -204,9 +204,8 @@ class JsonWalk:
         if len(offsets) != _OFFSETS:
             message = f"data_offsets is not two numbers in the entry {shown(name)}"
             raise JsonFault(Constraint.ENTRY_FIELDS, at, message)
-        if span[1] - span[0] != len(name.encode("utf-8")):
-            self.entries.escaped[len(self.entries)] = name
-        self.entries.add(span, dtype, shape, offsets[0], offsets[1])
+        escaped = span[1] - span[0] != len(name.encode("utf-8"))
+        self.entries.add(span, dtype, shape, offsets[0], offsets[1], escaped=escaped)
 
     def _numbers(self, name: str, at: int, field: str) -> Generator[None, None, list[int]]:
         """An array of exact 64-bit unsigned integers: the first few of them, and all of them checked."""
