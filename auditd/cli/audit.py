@@ -19,7 +19,7 @@ from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Unseen
 from auditd.report.progress import ProgressLine
-from auditd.report.table import Row, row, table, unseen_row
+from auditd.report.table import Rows, row, table, unseen_row
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -76,7 +76,7 @@ class _Audit:
     json: bool
     detail: Detail | None
     line: ProgressLine | None
-    rows: list[Row] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
     statuses: set[Status] = field(default_factory=set)
     other_files: int = 0
     inspected: int = 0
@@ -101,7 +101,7 @@ class _Audit:
             self._clear()
             self.terminal.record(detailed(evidence, self.detail))
         else:
-            self.rows.append(row(evidence))
+            self.rows.add(row(evidence))
 
     def _unseen(self, target: Unseen) -> None:
         """A directory that cannot be read has no record in JSON but its own: the same look, which fails alike."""
@@ -110,7 +110,7 @@ class _Audit:
             self._clear()
             self.terminal.record(detailed(inspect(self.look.at(target.path)), self.detail))
         else:
-            self.rows.append(unseen_row(target.path, os.strerror(target.errno)))
+            self.rows.add(unseen_row(target.path, os.strerror(target.errno)))
 
     def _clear(self) -> None:
         if self.line:

@@ -17,8 +17,11 @@ def targets(paths: Iterable[bytes], *, follow_links: bool, checkpoint: Checkpoin
     """Every target of ``paths`` in their order. A file that two paths or two hard links lead to comes once.
 
     A path that is not there is a target, too: to look at it is how its absence is found out and recorded.
+    Only what can come twice is remembered: with a single path and no links followed, files of several names.
     """
     seen: set[tuple[int, int]] = set()
+    paths = list(paths)
+    alone = len(paths) == 1
     for path in paths:
         if not os.path.isdir(path):
             yield from _once(path, _identity(path), seen)
@@ -29,7 +32,9 @@ def targets(paths: Iterable[bytes], *, follow_links: bool, checkpoint: Checkpoin
             elif isinstance(sighting, Other):
                 yield None
             else:
-                yield from _once(sighting.path, (sighting.status.st_dev, sighting.status.st_ino), seen)
+                status = sighting.status
+                twice = not alone or follow_links or status.st_nlink > 1
+                yield from _once(sighting.path, (status.st_dev, status.st_ino) if twice else None, seen)
 
 
 def _identity(path: bytes) -> tuple[int, int] | None:

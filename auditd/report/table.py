@@ -1,7 +1,7 @@
 """Many files in one table: the worst first, a line for each, then what is wrong and what to do about it.
 
-A :class:`Row` keeps what the table shows of a record and nothing more, so that a tree of a hundred thousand
-files fits into memory.
+A :class:`Row` keeps what the table shows of a record and nothing more, and :class:`Rows` keeps the first thousand of
+each verdict and counts the others: a table of a million files fits into memory, and so does its reader's evening.
 """
 
 from __future__ import annotations
@@ -55,6 +55,34 @@ class Row:
     remarks: tuple[Remark, ...] = ()
 
 
+#: Rows of each verdict that are kept.
+_KEPT_ROWS: Final = 1000
+
+
+class Rows:
+    """Rows as they come: the first of each verdict, and exact counts and sizes over all of them."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.kept: list[Row] = []
+        self.counts: Counter[str] = Counter()
+        #: Bytes of all files together.
+        self.size = 0
+        for one in rows:
+            self.add(one)
+
+    def add(self, one: Row) -> None:
+        """Take one more row."""
+        self.counts[one.verdict] += 1
+        self.size += one.size or 0
+        if self.counts[one.verdict] <= _KEPT_ROWS:
+            self.kept.append(one)
+
+    def left_out(self) -> list[str]:
+        """How many rows of which verdict the table does not show."""
+        more = {verdict: self.counts[verdict] - _KEPT_ROWS for verdict in _ORDER}
+        return [f"{count:,} more {verdict}" for verdict, count in more.items() if count > 0]
+
+
 def shown_path(artifact: Artifact) -> str:
     """The artifact's path for the eye, from its exact bytes where it is not text."""
     return printable(base64.b64decode(artifact.path_base64) if artifact.path_base64 else artifact.path)
@@ -87,13 +115,15 @@ def _remarks(evidence: Evidence) -> tuple[Remark, ...]:
     return (Remark("warning", error.code, defused(error.message), ""),) if error else ()
 
 
-def table(rows: Iterable[Row], other_files: int, columns: int | None = None, paint: Paint = plain) -> list[str]:
+def table(rows: Rows, other_files: int, columns: int | None = None, paint: Paint = plain) -> list[str]:
     """The whole report as lines. ``columns`` None cuts no name: the lines go to a file or a pager."""
-    ordered = sorted(rows, key=lambda line: (_ORDER[line.verdict], line.path))
+    ordered = sorted(rows.kept, key=lambda line: (_ORDER[line.verdict], line.path))
     text_columns = min(columns or _TEXT_COLUMNS, _TEXT_COLUMNS)
     lines = [*_lines(ordered, columns, text_columns, paint)]
     advice = _advice(ordered, text_columns, paint)
-    return [*lines, *advice, *wrap(_totals(ordered, other_files), text_columns)]
+    more = rows.left_out()
+    note = [*wrap(f"Not shown: {', '.join(more)}; --json has them all.", text_columns), ""] if more else []
+    return [*lines, *note, *advice, *wrap(_totals(rows, other_files), text_columns)]
 
 
 def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint) -> Iterator[str]:
@@ -136,14 +166,14 @@ def _advice(rows: list[Row], columns: int, paint: Paint) -> Iterator[str]:
     yield ""
 
 
-def _totals(rows: list[Row], other_files: int) -> str:
-    seen = [line for line in rows if line.verdict != NOT_SEEN]
-    verdicts = Counter(line.verdict for line in seen)
-    listed = ", ".join(f"{verdicts[verdict]:,} {verdict}" for verdict in _ORDER if verdicts[verdict])
+def _totals(rows: Rows, other_files: int) -> str:
+    unseen = rows.counts[NOT_SEEN]
+    seen = rows.counts.total() - unseen
+    verdicts = [verdict for verdict in _ORDER if rows.counts[verdict] and verdict != NOT_SEEN]
+    listed = ", ".join(f"{rows.counts[verdict]:,} {verdict}" for verdict in verdicts)
     parts = [
-        f"{counted(len(seen), 'file')}, {rounded(sum(line.size or 0 for line in seen))}"
-        + (f": {listed}" if listed else ""),
-        f"{len(rows) - len(seen):,} not seen" if len(rows) != len(seen) else "",
+        f"{counted(seen, 'file')}, {rounded(rows.size)}" + (f": {listed}" if listed else ""),
+        f"{unseen:,} not seen" if unseen else "",
         counted(other_files, "other file") if other_files else "",
     ]
     return "; ".join(filter(None, parts))

@@ -6,7 +6,7 @@ import pytest
 
 from auditd.report.columns import width
 from auditd.report.paint import coloured
-from auditd.report.table import Row, row, table, unseen_row
+from auditd.report.table import Row, Rows, row, table, unseen_row
 from tests.support.lines import harmless
 from tests.support.records import accounting, error, evidence, finding
 
@@ -26,7 +26,7 @@ TRUNCATED = row(
 
 
 def test_the_worst_first_and_a_line_for_each() -> None:
-    lines = table([SOUND, TRUNCATED, unseen_row(b"/srv/models/private", "Permission denied")], 14, 80)
+    lines = table(Rows([SOUND, TRUNCATED, unseen_row(b"/srv/models/private", "Permission denied")]), 14, 80)
     assert lines == [
         "VERDICT       RESIDUE  SIZE  FILE",
         "truncated  -1,048,576  96 B  /srv/models/short.gguf",
@@ -48,13 +48,13 @@ def test_the_worst_first_and_a_line_for_each() -> None:
 
 
 def test_nothing_found() -> None:
-    assert table([], 0, 80) == ["0 files, 0 B"]
-    assert table([], 1, 80) == ["0 files, 0 B; 1 other file"]
+    assert table(Rows([]), 0, 80) == ["0 files, 0 B"]
+    assert table(Rows([]), 1, 80) == ["0 files, 0 B; 1 other file"]
 
 
 def test_an_error_speaks_where_no_finding_does() -> None:
     lost = row(evidence(verdict="unknown", outcome="unavailable", gguf=None, accounting=None, error=error()))
-    assert "    target_unavailable: no such file" in table([lost], 0)
+    assert "    target_unavailable: no such file" in table(Rows([lost]), 0)
 
 
 def test_a_sound_file_needs_no_words() -> None:
@@ -63,7 +63,7 @@ def test_a_sound_file_needs_no_words() -> None:
 
 def test_a_download_in_progress_says_so() -> None:
     partial = row(evidence(verdict="in_progress", outcome="skipped", accounting=None, findings=[finding("unfinished")]))
-    assert any(line.startswith("    unfinished: ") for line in table([partial], 0, 80))
+    assert any(line.startswith("    unfinished: ") for line in table(Rows([partial]), 0, 80))
 
 
 HOSTILE = [
@@ -83,7 +83,7 @@ def test_hostile_names_stay_on_their_line_and_within_the_columns(name: bytes, co
     record = evidence(
         _maybe_text(name), verdict="residue", findings=[finding("unowned_bytes", f"in {name.decode('latin1')}")]
     )
-    lines = table([row(record)], 0, columns)
+    lines = table(Rows([row(record)]), 0, columns)
     assert all(width(line) <= columns for line in lines)
     assert all(harmless(line) for line in lines)
     assert lines[1].endswith(".gguf")
@@ -98,13 +98,23 @@ def _maybe_text(name: bytes) -> str | bytes:
 
 def test_names_are_whole_where_nobody_says_how_wide_it_is() -> None:
     long = "/srv/" + "a" * 300
-    assert long in table([Row("sound", 0, 1, long)], 0)[1]
+    assert long in table(Rows([Row("sound", 0, 1, long)]), 0)[1]
 
 
 def test_colour_is_only_added() -> None:
-    painted = table([SOUND, TRUNCATED], 0, 80, coloured)
+    painted = table(Rows([SOUND, TRUNCATED]), 0, 80, coloured)
     assert painted[1].startswith("\x1b[31mtruncated\x1b[0m  -1,048,576")
     bare = [line.replace("\x1b[0m", "") for line in painted]
     for code in ("1", "31", "32", "36"):
         bare = [line.replace(f"\x1b[{code}m", "") for line in bare]
-    assert bare == table([SOUND, TRUNCATED], 0, 80)
+    assert bare == table(Rows([SOUND, TRUNCATED]), 0, 80)
+
+
+def test_a_million_sound_files_are_counted_and_not_listed() -> None:
+    rows = Rows(Row("sound", 0, 10, f"/srv/{number}.gguf") for number in range(1005))
+    rows.add(TRUNCATED)
+    lines = table(rows, 0, 80)
+    assert len(rows.kept) == 1001
+    assert "Not shown: 5 more sound; --json has them all." in lines
+    assert lines[-1].startswith("1,006 files, ")
+    assert lines[-1].endswith(": 1 truncated, 1,005 sound")
