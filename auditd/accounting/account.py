@@ -20,7 +20,7 @@ from auditd.accounting.candidates import (
     try_layouts,
 )
 from auditd.accounting.cover import Cover, Extent, RunKind, lay
-from auditd.accounting.regions import Run, RunCollector
+from auditd.accounting.regions import Run, RunCollector, Spans
 from auditd.formats import layouts
 from auditd.formats.bounds import EXACT_INTEGER
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader, Shape
@@ -96,7 +96,7 @@ class Account:
     runs: tuple[Run, ...]
     run_count: int
     run_counts: dict[RunKind, int]
-    padding_runs: tuple[tuple[int, int], ...]
+    padding_runs: Spans
     layout: str | None
     basis: Basis | None
     candidates: tuple[Candidate, ...]
@@ -121,14 +121,14 @@ class _Laid:
     cover: Cover
     runs: tuple[Run, ...]
     counts: dict[RunKind, int]
-    padding_runs: tuple[tuple[int, int], ...]
+    padding_runs: Spans
 
 
 def _lay_out(extents: Callable[[], Iterable[Extent]], place: Place) -> _Laid:
     collector = RunCollector()
     cover = lay(extents(), place.file_size, place.data_offset, place.alignment, collector.observe)
     runs = collector.finish(extents())
-    return _Laid(cover, runs, collector.counts, tuple(collector.padding))
+    return _Laid(cover, runs, collector.counts, collector.padding)
 
 
 #: What tensors of unknown size may own nobody can call a gap.
@@ -137,7 +137,7 @@ _RUNS_OF_KNOWN: frozenset[RunKind] = frozenset({"missing", "overlap"})
 
 def _only(laid: _Laid, kinds: frozenset[RunKind]) -> _Laid:
     counts = {kind: count for kind, count in laid.counts.items() if kind in kinds}
-    return _Laid(laid.cover, tuple(run for run in laid.runs if run.kind in kinds), counts, ())
+    return _Laid(laid.cover, tuple(run for run in laid.runs if run.kind in kinds), counts, Spans())
 
 
 def _figures(cover: Cover, place: Place) -> Figures:

@@ -130,14 +130,35 @@ class Directory:
                 yield Extent(index, begin, begin + length)
 
 
+#: Indices that are sorted at once: sorting makes objects of them and of their offsets for the while.
+_SORTED_AT_ONCE: Final = 1 << 17
+
+#: Bits of an offset that a larger number of them is split by.
+_SPLIT_BITS: Final = 8
+
+
 def _offset_order(offsets: array[int]) -> Sequence[int]:
     """Indices by (offset, index); most directories are in that order already."""
     previous = -1
     for offset in offsets:
         if offset < previous:
-            return array("I", sorted(range(len(offsets)), key=offsets.__getitem__))
+            return _ordered(array("I", range(len(offsets))), offsets, max(offsets).bit_length())
         previous = offset
     return range(len(offsets))
+
+
+def _ordered(indices: array[int], offsets: array[int], bits: int) -> array[int]:
+    """``indices`` by offset, those of equal offset as they were; the offsets differ in their lowest ``bits`` only."""
+    if len(indices) <= _SORTED_AT_ONCE or not bits:
+        return array("I", sorted(indices, key=offsets.__getitem__))
+    shift = max(0, bits - _SPLIT_BITS)
+    parts = [array("I") for _ in range(1 << (bits - shift))]
+    for index in indices:
+        parts[(offsets[index] >> shift) & (len(parts) - 1)].append(index)
+    ordered = array("I")
+    for part in parts:
+        ordered.extend(_ordered(part, offsets, shift))
+    return ordered
 
 
 def try_layouts(directory: Directory, place: Place, named: Layout | None) -> tuple[Candidate, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +24,24 @@ class Run:
     before: int | None = None
 
 
+class Spans:
+    """Half-open ranges in file order, 16 bytes each: every tensor of a file may be followed by padding."""
+
+    __slots__ = ("_begins", "_ends")
+
+    def __init__(self) -> None:
+        self._begins = array("Q")
+        self._ends = array("Q")
+
+    def add(self, begin: int, end: int) -> None:
+        """Take one more range, behind the others."""
+        self._begins.append(begin)
+        self._ends.append(end)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._begins, self._ends, strict=True)
+
+
 class RunCollector:
     """Collects runs: pieces of overlapping and missing bytes that touch become one run."""
 
@@ -32,12 +51,12 @@ class RunCollector:
         #: Exact number of runs of each kind, padding apart.
         self.counts: dict[RunKind, int] = {}
         #: Padding runs, for whoever wants to look into them.
-        self.padding: list[tuple[int, int]] = []
+        self.padding = Spans()
 
     def observe(self, kind: RunKind, begin: int, end: int) -> None:
         """A ``RunObserver``."""
         if kind == "padding":
-            self.padding.append((begin, end))
+            self.padding.add(begin, end)
             return
         last = self._open.get(kind)
         if last is not None and begin <= last.end:

@@ -11,34 +11,68 @@ from typing import Final
 
 from auditd.errors import StoreError
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 #: "madt": lets `file` and people tell the store from any other SQLite file.
 APPLICATION_ID: Final = 0x6D616474
 
-_TABLES: Final = """
+#: What pertains to records; an older version of these is brought up to date by ``migration``.
+EVIDENCE_TABLES: Final = """
 CREATE TABLE evidence (
-    sequence    INTEGER PRIMARY KEY,   -- the order of recording
+    sequence    INTEGER PRIMARY KEY,   -- the order of recording, without a gap
     evidence_id TEXT NOT NULL UNIQUE,
     recorded_at TEXT NOT NULL,
+    moment      INTEGER NOT NULL,      -- the same in microseconds since the epoch
     path        BLOB NOT NULL,
     outcome     TEXT NOT NULL,
     verdict     TEXT NOT NULL,
+    residue     INTEGER,
+    final       INTEGER NOT NULL,      -- it settled the matter: complete or refused, of one file all along
+    hashed      INTEGER NOT NULL,      -- all of the file was hashed
     identity    TEXT,                  -- device inode size mtime_ns ctime_ns, before the reading
     settings    TEXT NOT NULL,         -- digest of the settings that matter
-    logged      INTEGER NOT NULL DEFAULT 0,
-    record      BLOB NOT NULL          -- the complete record, canonical JSON, zlib
+    alerted     INTEGER NOT NULL,      -- it raised or changed an alert
+    imported    INTEGER NOT NULL,      -- it was made elsewhere
+    place       INTEGER NOT NULL,      -- where in the record its rows belong
+    rows        BLOB,                  -- the digest of these rows; NULL: they are where they belong
+    record      BLOB NOT NULL,         -- the rest of the record, zlib
+    seal        BLOB NOT NULL,         -- SHA-256 over all of these
+    logged      INTEGER NOT NULL DEFAULT 0 CHECK (logged IN (0, 1))
 );
 CREATE INDEX evidence_by_path ON evidence (path, sequence);
+CREATE INDEX evidence_by_moment ON evidence (moment, sequence);
+CREATE INDEX evidence_by_rows ON evidence (rows) WHERE rows IS NOT NULL;
 CREATE INDEX evidence_unlogged ON evidence (sequence) WHERE logged = 0;
 
--- Apart from the records, so that it stays whole when old records are pruned.
+-- Rows of metadata and tensors, once for all records that have the same.
+CREATE TABLE declarations (
+    digest      BLOB PRIMARY KEY,      -- SHA-256 of the rows
+    content     BLOB NOT NULL,         -- the rows, zlib
+    seal        BLOB NOT NULL          -- SHA-256 of the content as it stands here
+);
+
+-- Apart from the records, so that it stays whole when records are pruned.
 CREATE TABLE chain (
     sequence    INTEGER PRIMARY KEY,
     evidence_id TEXT NOT NULL,
-    value       BLOB NOT NULL
+    value       BLOB NOT NULL,
+    pruned      INTEGER NOT NULL DEFAULT 0
 );
 
+-- Where the chain begins and ends, and how much there is: what was cut off an end leaves no other trace.
+CREATE TABLE ledger (
+    only        INTEGER PRIMARY KEY CHECK (only = 1),
+    anchor_sequence INTEGER NOT NULL,  -- the last link that pruning took away
+    anchor      BLOB NOT NULL,
+    head_sequence INTEGER NOT NULL,    -- the last link
+    head        BLOB NOT NULL,
+    links       INTEGER NOT NULL,      -- rows in chain
+    records     INTEGER NOT NULL       -- rows in evidence
+);
+INSERT INTO ledger VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0, 0);
+"""
+
+_TABLES: Final = """
 CREATE TABLE artifacts (
     path        BLOB PRIMARY KEY,
     identity    TEXT,                  -- of the last complete evidence
@@ -88,23 +122,25 @@ def version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
-def check(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether the tables are there. :class:`StoreError` if the file is another program's or a newer version's."""
+def check(connection: sqlite3.Connection, name: str) -> int:
+    """The version of the tables that are there, 0 for none.
+
+    :class:`StoreError` if the file is another program's or a newer version's.
+    """
     version = version_of(connection)
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     if application == APPLICATION_ID and version > VERSION:
         raise StoreError(f"{name}: written by a newer version (schema {version}; this program reads up to {VERSION})")
-    if application == APPLICATION_ID and version == VERSION:
-        return True
+    if application == APPLICATION_ID and version > 0:
+        return version
     if application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise StoreError(f"{name}: a database of another program")
-    return False
+    return 0
 
 
-def prepare(connection: sqlite3.Connection, name: str) -> None:
-    """Make the tables in a new file; :class:`StoreError` as :func:`check`."""
-    if check(connection, name):
-        return
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables in a new file."""
     connection.executescript(
-        f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
+        f"BEGIN IMMEDIATE; {EVIDENCE_TABLES} {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
+        f" PRAGMA user_version = {VERSION}; COMMIT;"
     )

@@ -12,13 +12,19 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from auditd.archive import chain
+from auditd.archive.columns import Columns, Value, columns, seal
+from auditd.archive.records import Kept, RecordError, digest, join, pack, unpack
 from auditd.archive.rows import Alert, Entry
-from auditd.archive.state import Fingerprint, Known
+from auditd.archive.state import Known
 
 ALERT_COLUMNS: Final = (
     "path, code, rule, scope, severity, figures, facts, evidence_id, raised_at, told_at, cleared_at, cleared_as, "
     "untold, alert_id"
 )
+
+
+#: The columns of table ``evidence`` that its seal covers, in the order in which they are sealed.
+SEALED_COLUMNS: Final = ", ".join(("sequence", *Columns._fields, "alerted", "imported", "place", "rows", "record"))
 
 
 @contextmanager
@@ -35,38 +41,94 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def record(connection: sqlite3.Connection, entry: Entry, packed: bytes) -> int:
+def record(connection: sqlite3.Connection, entry: Entry, kept: Kept) -> int:
     """Store a record and all that goes with it; its sequence number."""
     evidence = entry.evidence
-    before = evidence.identity.before
     # A commit that failed may have reached the disk all the same, and is then made a second time.
-    there = connection.execute(
-        "SELECT sequence FROM evidence WHERE evidence_id = ?", (evidence.evidence_id,)
-    ).fetchone()
+    there = sequence_of(connection, evidence.evidence_id)
     if there is not None:
-        return int(there[0])
-    cursor = connection.execute(
-        "INSERT INTO evidence (evidence_id, recorded_at, path, outcome, verdict, identity, settings, record)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            evidence.evidence_id,
-            evidence.recorded_at,
-            entry.path,
-            evidence.outcome,
-            evidence.verdict,
-            None if before is None else Fingerprint.of_identity(before).text(),
-            evidence.producer.configuration,
-            packed,
-        ),
-    )
-    sequence = cursor.lastrowid or 0
-    last = connection.execute("SELECT value FROM chain ORDER BY sequence DESC LIMIT 1").fetchone()
-    value = chain.link(chain.GENESIS if last is None else last[0], evidence.evidence_id)
-    connection.execute("INSERT INTO chain VALUES (?, ?, ?)", (sequence, evidence.evidence_id, value))
+        return there
+    alerted = any(alert.evidence_id == evidence.evidence_id for alert in entry.alerts)
+    sequence = append(connection, columns(evidence)._replace(path=entry.path), kept, alerted=alerted)
     remember(connection, entry.path, entry.known)
     for alert in entry.alerts:
         put_alert(connection, alert)
     return sequence
+
+
+def sequence_of(connection: sqlite3.Connection, evidence_id: str) -> int | None:
+    """Where a record stands; None if it is not there."""
+    row = connection.execute("SELECT sequence FROM evidence WHERE evidence_id = ?", (evidence_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def append(
+    connection: sqlite3.Connection, found: Columns, kept: Kept, *, alerted: bool, imported: bool = False
+) -> int:
+    """Store a record behind the last one and its link behind the last link; its sequence number."""
+    last, head = connection.execute("SELECT head_sequence, head FROM ledger").fetchone()
+    sequence = int(last) + 1
+    value = chain.link(head, found.evidence_id)
+    insert(connection, sequence, found, kept, alerted=alerted, imported=imported)
+    connection.execute(
+        "INSERT INTO chain (sequence, evidence_id, value) VALUES (?, ?, ?)", (sequence, found.evidence_id, value)
+    )
+    connection.execute(
+        "UPDATE ledger SET head_sequence = ?, head = ?, links = links + 1, records = records + 1", (sequence, value)
+    )
+    return sequence
+
+
+def insert(
+    connection: sqlite3.Connection, sequence: int, found: Columns, kept: Kept, *, alerted: bool, imported: bool
+) -> None:
+    """Put a record into its table, and its rows into theirs if they are new."""
+    name = None
+    if kept.rows is not None:
+        name = digest(kept.rows)
+        if connection.execute("SELECT 1 FROM declarations WHERE digest = ?", (name,)).fetchone() is None:
+            content = pack(kept.rows)
+            connection.execute("INSERT INTO declarations VALUES (?, ?, ?)", (name, content, seal((content,))))
+    _insert(connection, (sequence, *found, int(alerted), int(imported), kept.place, name, pack(kept.rest)))
+    if imported:
+        # The log has lines of what was seen here.
+        connection.execute("UPDATE evidence SET logged = 1 WHERE sequence = ?", (sequence,))
+
+
+def insert_as_it_is(connection: sqlite3.Connection, sequence: int, found: Columns, packed: bytes) -> None:
+    """Put bytes that could not be read into the table, where they stay."""
+    _insert(connection, (sequence, *found, 1, 0, 0, None, packed))
+
+
+def _insert(connection: sqlite3.Connection, values: tuple[Value, ...]) -> None:
+    marks = ", ".join("?" * (len(values) + 1))
+    connection.execute(
+        f"INSERT INTO evidence ({SEALED_COLUMNS}, seal) VALUES ({marks})",  # noqa: S608 - a constant and question marks
+        (*values, seal(values)),
+    )
+
+
+def stored(connection: sqlite3.Connection, sequence: int, kept: tuple[bytes, int, bytes | None]) -> bytes:
+    """The record of a row (``record, place, rows``), byte for byte. Raises :class:`RecordError`."""
+    packed, place, name = kept
+    rows = None if name is None else declarations(connection, name)
+    try:
+        return join(Kept(unpack(packed), place, rows))
+    except RecordError as error:
+        raise RecordError(f"record {sequence} {error}") from error
+
+
+def declarations(connection: sqlite3.Connection, name: bytes) -> bytes:
+    """The rows that are kept under a digest. Raises :class:`RecordError` if they are not there, or not these."""
+    row = connection.execute("SELECT content, seal FROM declarations WHERE digest = ?", (name,)).fetchone()
+    if row is None:
+        raise RecordError("its declarations are missing")
+    if seal(row[:1]) != row[1]:
+        raise RecordError("its declarations are damaged")
+    rows = unpack(row[0])
+    if digest(rows) != name:
+        raise RecordError("its declarations are not those that it had")
+    return rows
 
 
 def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:

@@ -39,19 +39,6 @@ _PAGE: Final = 500
 T = TypeVar("T")
 
 
-def compress(evidence: Evidence) -> bytes:
-    """A record as it is kept."""
-    return zlib.compress(canonical.encode(evidence), _COMPRESSION)
-
-
-def expand(record: bytes) -> Evidence:
-    """The record that :func:`compress` was given; ``StoreError`` if it is not one."""
-    try:
-        return canonical.decode(zlib.decompress(record))
-    except (zlib.error, msgspec.DecodeError) as error:
-        raise StoreError(f"a record in the store is damaged: {error}") from error
-
-
 def below(directory: bytes) -> tuple[bytes, bytes]:
     """The half-open range of all paths below ``directory`` in byte order: ``0`` is the byte after ``/``."""
     stem = directory.rstrip(b"/")
@@ -67,7 +54,7 @@ class Store:
         self._writer = writer
         self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._lock = self._take_lock() if writer else None
+        self._lock = take_lock(path) if writer else None
         try:
             self.run = self._begin_run() if writer else 0
             self._call(lambda _: None)
@@ -91,38 +78,6 @@ class Store:
 
     # --- the connection ----------------------------------------------------------------------------------
 
-    def _take_lock(self) -> WriterLock:
-        directory = os.path.dirname(self.path)
-        try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{printable(directory)}: {error.strerror}") from error
-        return WriterLock(self.path)
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._writer:
-            # Made here, because SQLite would make it readable for all.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        mode = "rw" if self._writer else "ro"
-        connection = sqlite3.connect(
-            f"file:{quote(os.fsencode(self.path))}?mode={mode}",
-            uri=True,
-            timeout=_BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        try:
-            if self._writer:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                schema.prepare(connection, printable(self.path))
-            else:
-                schema.check(connection, printable(self.path))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
     def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(sqlite3.Error):
@@ -134,9 +89,9 @@ class Store:
         with self._guard:
             try:
                 if self._connection is None:
-                    self._connection = self._connect()
+                    self._connection = (connect_writer if self._writer else connect_reader)(self.path)
                 return work(self._connection)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, RecordError, OSError) as error:
                 self._disconnect()
                 raise StoreError(f"{printable(self.path)}: {error}") from error
 
@@ -168,8 +123,8 @@ class Store:
 
     def record(self, entry: Entry) -> int:
         """Store a record, its link in the chain, what is known of its artifact and its alerts; the sequence number."""
-        packed = compress(entry.evidence)
-        return self._change(lambda connection: statements.record(connection, entry, packed))
+        kept = divide(encoded(entry.evidence))
+        return self._change(lambda connection: statements.record(connection, entry, kept))
 
     def unlogged(self, after: int = 0) -> Iterator[Stored]:
         """The records after sequence number ``after`` that are not known to stand in the log, in order."""

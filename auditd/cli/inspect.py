@@ -6,16 +6,22 @@ import os
 import stat
 from argparse import ArgumentParser, Namespace
 
+import msgspec
+
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import Look, add_json, add_look, detailed
 from auditd.cli.status import Status, status_of, worst
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import UsageError
 from auditd.evidence.canonical import encode
+from auditd.evidence.record import Evidence
+from auditd.evidence.summary import summary as short_record
 from auditd.evidence.text import printable, quoted
+from auditd.evidence.view import ViewError, parse_request, view
 from auditd.inspection.inspector import inspect
 from auditd.report.declarations import declarations
 from auditd.report.summary import summary
+from auditd.report.view_page import view_page
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -24,6 +30,12 @@ def configure(parser: ArgumentParser) -> None:
     add_look(parser, default_hash="header")
     add_json(parser, "the evidence as one line of JSON")
     parser.add_argument(
+        "--view",
+        metavar="JSON",
+        help="show one page of rows instead of the whole record, such as "
+        """'{"collection": "tensors", "names": ["output.weight"], "fields": ["shape"]}'; summary detail only""",
+    )
+    parser.add_argument(
         "--evidence-output", metavar="FILE", type=os.fsencode, help="also write the complete evidence into this file"
     )
 
@@ -31,6 +43,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, terminal: Terminal) -> Status:
     """Inspect, write, show."""
     output = arguments.evidence_output
+    if arguments.view is not None:
+        _check_view(arguments)
     if output is not None:
         _refuse_to_overwrite(arguments.file, output)
     line = terminal.progress_line()
@@ -43,6 +57,8 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     status = status_of(evidence)
     if output is not None:
         status = worst((status, _write(output, encode(evidence) + b"\n", terminal)))
+    if arguments.view is not None:
+        return worst((status, _show_page(evidence, arguments, terminal)))
     if arguments.json:
         terminal.record(detailed(evidence, arguments.detail))
     else:
@@ -50,6 +66,33 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         if arguments.detail == "complete":
             terminal.lines(declarations(evidence))
     return status
+
+
+def _check_view(arguments: Namespace) -> None:
+    """Refuse a view that cannot be meant before the file is opened."""
+    if arguments.detail == "complete":
+        raise UsageError("inspect: --view shows selected rows, --detail complete shows all of them; take one")
+    try:
+        parse_request(arguments.view)
+    except ViewError as error:
+        raise UsageError(f"inspect: --{error}") from None
+
+
+def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> Status:
+    """The page, with the summary of the record that it is taken from."""
+    try:
+        page = view(evidence, arguments.view)
+    except ViewError as error:
+        if arguments.json:
+            terminal.record(short_record(evidence))
+        terminal.say(f"inspect: {error}")
+        return Status.USAGE if evidence.gguf or evidence.safetensors else Status.CLEAR
+    if arguments.json:
+        terminal.json({"evidence": msgspec.to_builtins(short_record(evidence)), "view": page})
+    else:
+        terminal.lines(summary(evidence, terminal.columns, terminal.paint))
+        terminal.lines(view_page(page))
+    return Status.CLEAR
 
 
 def _refuse_to_overwrite(model: bytes, output: bytes) -> None:

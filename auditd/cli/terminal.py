@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Final, TextIO
 
+import msgspec
+
 from auditd.errors import AuditError
 from auditd.evidence.canonical import encode
 from auditd.evidence.record import Evidence
+from auditd.evidence.text import harmless_json
 from auditd.inspection.request import Progress, unwatched
 from auditd.report.paint import Paint, coloured, plain
 from auditd.report.progress import ProgressLine
@@ -74,6 +77,13 @@ class Terminal:
         with _writing():
             self.out.flush()
             self.out.buffer.write(encode(evidence) + b"\n")
+            self.out.buffer.flush()
+
+    def json(self, value: object) -> None:
+        """One line of JSON with nothing in it that a terminal would act upon."""
+        with _writing():
+            self.out.flush()
+            self.out.buffer.write(harmless_json(msgspec.json.encode(value)) + b"\n")
             self.out.buffer.flush()
 
     def lines(self, lines: Iterable[str]) -> None:

@@ -66,7 +66,7 @@ def _metadata(look: Look, reason: str) -> Cover:
         kept = len(header.metadata) == header.metadata_done
         return _share(header.metadata_done, header.metadata_count, kept=kept, complete=complete, reason=reason)
     if isinstance(header, SafetensorsHeader) and header.complete:
-        return Cover(status="complete")
+        return Cover(status="complete") if header.metadata_kept else Cover(status="partial", reason=_ROWS_LEFT_OUT)
     return Cover(status="none", reason=reason)
 
 

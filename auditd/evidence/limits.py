@@ -86,7 +86,9 @@ def _of_dtypes(header: SafetensorsHeader) -> Iterator[Limitation]:
 
 def _of_rows(look: Look) -> Iterator[Limitation]:
     header = look.header
-    if header is not None and not header.rows_complete and (header.complete or isinstance(header, GgufHeader)):
+    if header is None or (isinstance(header, SafetensorsHeader) and not header.complete):
+        return
+    if not header.rows_complete or (isinstance(header, SafetensorsHeader) and not header.metadata_kept):
         yield _plain(
             "rows_not_kept", "the declarations are larger than the 32 MiB that are kept; figures cover all of them"
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from auditd.accounting.account import Account
@@ -23,27 +24,23 @@ class _Range(NamedTuple):
     kind: Kind
 
 
-def ranges_of(account: Account | None, header_end: int | None, file_size: int) -> list[_Range]:
+def ranges_of(account: Account | None, header_end: int | None, file_size: int) -> Iterator[_Range]:
     """What to look into, in file order: padding in front of the data and between tensors, gaps, the tail."""
     if account is None or account.data_offset is None or header_end is None:
-        return []
-    ranges = [_Range(begin, end, "padding") for begin, end in account.padding_runs]
-    ranges += [
-        _Range(run.begin, run.end, "region")
-        for run in account.runs
-        if run.kind in ("gap", "trailing", "padding_partial")
-    ]
-    if header_end < account.data_offset:
-        ranges.append(_Range(header_end, min(account.data_offset, file_size), "padding"))
-    return sorted(span for span in ranges if span.begin < span.end)
+        return iter(())
+    padding = (_Range(begin, end, "padding") for begin, end in account.padding_runs)
+    kinds = ("gap", "trailing", "padding_partial")
+    regions = (_Range(run.begin, run.end, "region") for run in account.runs if run.kind in kinds)
+    front = _Range(header_end, min(account.data_offset, file_size), "padding")
+    return heapq.merge((front,) if front.begin < front.end else (), padding, regions)
 
 
 class UnownedScan:
     """Fed a file's bytes in order from any position before the first range on."""
 
-    def __init__(self, ranges: Iterable[_Range]) -> None:
-        self._ranges = list(ranges)
-        self._next = 0
+    def __init__(self, ranges: Iterator[_Range]) -> None:
+        self._ranges = ranges
+        self._span = next(ranges, None)
         self._zero = True
         self._content: dict[tuple[int, int], bool] = {}
         self._nonzero: list[tuple[int, int]] = []
@@ -52,10 +49,7 @@ class UnownedScan:
     def feed(self, begin: int, data: bytes | bytearray, size: int) -> None:
         """The file's bytes from ``begin`` on: the first ``size`` of ``data``."""
         end = begin + size
-        while self._next < len(self._ranges):
-            span = self._ranges[self._next]
-            if span.begin >= end:
-                return
+        while (span := self._span) is not None and span.begin < end:
             low, high = max(span.begin, begin), min(span.end, end)
             if self._zero and low < high:
                 self._zero = _is_zero(data, low - begin, high - begin)
@@ -71,12 +65,11 @@ class UnownedScan:
             if len(self._nonzero) < _KEPT:
                 self._nonzero.append((span.begin, span.end))
         self._zero = True
-        self._next += 1
+        self._span = next(self._ranges, None)
 
     def result(self) -> Scanned:
         """What is known so far."""
-        complete = self._next == len(self._ranges)
-        return Scanned(self._content, tuple(self._nonzero), self._nonzero_count, complete)
+        return Scanned(self._content, tuple(self._nonzero), self._nonzero_count, complete=self._span is None)
 
 
 def _is_zero(data: bytes | bytearray, begin: int, end: int) -> bool:

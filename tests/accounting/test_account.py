@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.accounting.account import account_gguf
+from auditd.accounting.account import account_gguf, no_pulse
+from auditd.accounting.candidates import Directory
+from auditd.formats.declarations import TensorColumns
 from auditd.formats.gguf.reader import GgufReader
 from tests import brute
 from tests.builders import F16, F32, Tensor, aligned, f32_length, gguf, property_test, round_up
@@ -98,3 +102,16 @@ def test_every_size_from_the_header_on(alignment: int, length: int) -> None:
         assert [(run.kind, run.begin, run.end - run.begin) for run in got.runs] == [
             (run.kind, run.begin, run.length) for run in expected.runs
         ]
+
+
+def test_a_hundred_thousand_offsets_in_any_order_are_sorted_like_a_few() -> None:
+    """More offsets than are sorted at once, equal ones among them, some far away: (offset, index) decides."""
+    random = Random(11)
+    offsets = array(
+        "Q", (random.choice((random.randrange(50), random.randrange(1 << 20), 1 << 63)) for _ in range(300_000))
+    )
+    columns = TensorColumns()
+    for offset in offsets:
+        columns.append(0, offset, 8, 8)
+    order = Directory(columns, no_pulse).order
+    assert list(order) == sorted(range(len(offsets)), key=lambda index: (offsets[index], index))

@@ -59,6 +59,7 @@ class DirectoryWalk:
             type_id = yield from self._cursor.unsigned(4, f"{path}.type")
             offset = yield from self._cursor.unsigned(8, f"{path}.offset")
             self._take_tensor(index, name, shape, type_id, offset, alignment, begin, dims_at)
+        self._names = NameRegister()  # a large one weighs as much as the columns, and nobody asks any more
 
     def _take_tensor(
         self,
