@@ -54,13 +54,9 @@ def connect_reader(path: str) -> sqlite3.Connection:
     """A connection that changes nothing, beside a writer or without one. An older store is read through a copy."""
     connection = _connect(path, _read_mode(path))
     try:
-        version = schema.check(connection, printable(path))
-        if version == 0:
-            raise StoreError(f"{printable(path)}: no evidence store")
+        version = schema.existing(connection, printable(path))
         if version < schema.VERSION:
             connection = _brought_up_copy(connection, version)
-        # Damaged text is for whoever looks at it, not a reason to read nothing.
-        connection.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         connection.execute("PRAGMA query_only = ON")
     except BaseException:
         connection.close()
@@ -76,18 +72,29 @@ def _read_mode(path: str) -> str:
 
 
 def _connect(path: str, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"file:{quote(os.fsencode(path))}?{mode}",
         uri=True,
         timeout=_BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
+    connection.text_factory = _text
+    return connection
+
+
+def _text(raw: bytes) -> str | bytes:
+    """Damaged text is for whoever looks at it, and no reason to read nothing of its row."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw
 
 
 def _brought_up_copy(old: sqlite3.Connection, version: int) -> sqlite3.Connection:
     """A copy in a temporary file of SQLite's own, in the present schema."""
     copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    copy.text_factory = _text
     try:
         with closing(old):
             old.backup(copy)

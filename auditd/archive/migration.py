@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from auditd.archive import schema
 from auditd.archive.columns import Columns, columns, might_alert
@@ -51,10 +51,8 @@ def _statements(script: str) -> list[str]:
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
-def _take_over(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
+def _take_over(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     sequence, evidence_id, recorded_at, path, outcome, verdict, identity, settings, logged, packed = row
-    assert isinstance(sequence, int)
-    assert isinstance(packed, bytes)
     alerted = connection.execute("SELECT 1 FROM alerts WHERE evidence_id = ?", (evidence_id,)).fetchone() is not None
     try:
         record = unpack(packed)
@@ -62,14 +60,29 @@ def _take_over(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
         found = columns(evidence)
     except RecordError:
         there = Columns(
-            evidence_id, recorded_at, 0, path, outcome, verdict, None, 0, 0, identity, settings  # type: ignore[arg-type]
+            evidence_id,
+            recorded_at,
+            0,
+            path,
+            outcome,
+            verdict,
+            None,
+            0,
+            0,
+            identity,
+            settings,
         )
         insert_as_it_is(connection, sequence, there, packed)
     else:
         # What was there is carried over also where it is not what the record says.
         kept = found._replace(
-            evidence_id=evidence_id, recorded_at=recorded_at, path=path, outcome=outcome, verdict=verdict,
-            identity=identity, settings=settings,
+            evidence_id=evidence_id,
+            recorded_at=recorded_at,
+            path=path,
+            outcome=outcome,
+            verdict=verdict,
+            identity=identity,
+            settings=settings,
         )
         insert(connection, sequence, kept, divide(record), alerted=alerted or might_alert(evidence), imported=False)
     connection.execute("UPDATE evidence SET logged = ? WHERE sequence = ?", (logged, sequence))

@@ -138,6 +138,14 @@ def check(connection: sqlite3.Connection, name: str) -> int:
     return 0
 
 
+def existing(connection: sqlite3.Connection, name: str) -> int:
+    """The version of the tables, which must be there; :class:`StoreError` as :func:`check`."""
+    version = check(connection, name)
+    if version == 0:
+        raise StoreError(f"{name}: no evidence store")
+    return version
+
+
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables in a new file."""
     connection.executescript(

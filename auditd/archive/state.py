@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from auditd.evidence.exactness import is_exact
 from auditd.evidence.record import Evidence, FileIdentity
 
 #: First and longest delay in seconds before the same identity is tried again.
@@ -20,6 +21,10 @@ RETRY_LONGEST_SECONDS: Final = 6 * 3600.0
 
 #: Outcomes that need no second look: everything that could be said was said.
 _FINAL_OUTCOMES: Final = frozenset({"complete", "refused"})
+
+
+#: Stands for a number past 2**53 - 1, which a record does not hold: the rest decides.
+_INEXACT: Final = -1
 
 
 class Fingerprint(NamedTuple):
@@ -34,12 +39,16 @@ class Fingerprint(NamedTuple):
     @classmethod
     def of_status(cls, status: os.stat_result) -> Fingerprint:
         """From a file's stat."""
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        numbers = (status.st_dev, status.st_ino, status.st_size)
+        device, inode, size = (number if is_exact(number) else _INEXACT for number in numbers)
+        return cls(device, inode, size, status.st_mtime_ns, status.st_ctime_ns)
 
     @classmethod
     def of_identity(cls, identity: FileIdentity) -> Fingerprint:
         """From an evidence record."""
-        return cls(identity.device, identity.inode, identity.size, int(identity.mtime_ns), int(identity.ctime_ns))
+        numbers = (identity.device, identity.inode, identity.size)
+        device, inode, size = (_INEXACT if number is None else number for number in numbers)
+        return cls(device, inode, size, int(identity.mtime_ns), int(identity.ctime_ns))
 
     @classmethod
     def parse(cls, text: str) -> Fingerprint:
@@ -89,7 +98,8 @@ def need(known: Known | None, seen: Fingerprint, *, settings: str, mode: str, ru
         return Need.HEADER
     if (
         known.retry_at is not None
-        and now < known.retry_at
+        # A time that is further away than any delay was written by a clock that has been set back since.
+        and now < known.retry_at <= now + RETRY_LONGEST_SECONDS
         and known.tried is not None
         and same_file(known.tried, seen, same_run=False)
     ):

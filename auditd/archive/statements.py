@@ -62,9 +62,7 @@ def sequence_of(connection: sqlite3.Connection, evidence_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def append(
-    connection: sqlite3.Connection, found: Columns, kept: Kept, *, alerted: bool, imported: bool = False
-) -> int:
+def append(connection: sqlite3.Connection, found: Columns, kept: Kept, *, alerted: bool, imported: bool = False) -> int:
     """Store a record behind the last one and its link behind the last link; its sequence number."""
     last, head = connection.execute("SELECT head_sequence, head FROM ledger").fetchone()
     sequence = int(last) + 1
@@ -108,14 +106,11 @@ def _insert(connection: sqlite3.Connection, values: tuple[Value, ...]) -> None:
     )
 
 
-def stored(connection: sqlite3.Connection, sequence: int, kept: tuple[bytes, int, bytes | None]) -> bytes:
+def content(connection: sqlite3.Connection, kept: tuple[bytes, int, bytes | None]) -> bytes:
     """The record of a row (``record, place, rows``), byte for byte. Raises :class:`RecordError`."""
     packed, place, name = kept
     rows = None if name is None else declarations(connection, name)
-    try:
-        return join(Kept(unpack(packed), place, rows))
-    except RecordError as error:
-        raise RecordError(f"record {sequence} {error}") from error
+    return join(Kept(unpack(packed), place, rows))
 
 
 def declarations(connection: sqlite3.Connection, name: bytes) -> bytes:

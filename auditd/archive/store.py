@@ -7,31 +7,20 @@ one the same call may be made again: the connection is made anew.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
-from urllib.parse import quote
 
-import msgspec
-
-from auditd.archive import schema, statements
-from auditd.archive.lock import WriterLock
+from auditd.archive import pruning, statements
+from auditd.archive.connection import connect_reader, connect_writer, take_lock
+from auditd.archive.records import RecordError, decode, divide, encoded
 from auditd.archive.rows import Alert, Entry, Stored
 from auditd.archive.state import Fingerprint, Known
 from auditd.errors import StoreError
-from auditd.evidence import canonical
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import printable
-
-#: Level 1 gives a sixth of the JSON; higher levels take ten times as long for a tenth less.
-_COMPRESSION: Final = 1
-
-#: How long another process's read transaction may hold up a checkpoint or a schema change.
-_BUSY_SECONDS: Final = 10.0
 
 #: Rows read under the lock at a time.
 _PAGE: Final = 500
@@ -91,7 +80,7 @@ class Store:
                 if self._connection is None:
                     self._connection = (connect_writer if self._writer else connect_reader)(self.path)
                 return work(self._connection)
-            except (sqlite3.Error, RecordError, OSError) as error:
+            except (sqlite3.Error, OSError) as error:
                 self._disconnect()
                 raise StoreError(f"{printable(self.path)}: {error}") from error
 
@@ -119,6 +108,25 @@ class Store:
 
         return self._change(begin)
 
+    def prove(self) -> None:
+        """Commit something that nobody asks for: the disk takes changes again when this returns."""
+        self._change(
+            lambda connection: connection.execute(
+                "INSERT INTO counters VALUES ('proof', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1"
+            )
+        )
+
+    def begin_settings(self, mark: int) -> None:
+        """Settings with this ``mark`` apply from now on: under others than before, every file may be tried at once."""
+
+        def begin(connection: sqlite3.Connection) -> None:
+            row = connection.execute("SELECT value FROM counters WHERE name = 'settings'").fetchone()
+            if row != (mark,):
+                connection.execute("INSERT OR REPLACE INTO counters VALUES ('settings', ?)", (mark,))
+                connection.execute("UPDATE artifacts SET failures = 0, retry_at = NULL WHERE retry_at IS NOT NULL")
+
+        self._change(begin)
+
     # --- evidence ----------------------------------------------------------------------------------------
 
     def record(self, entry: Entry) -> int:
@@ -128,15 +136,7 @@ class Store:
 
     def unlogged(self, after: int = 0) -> Iterator[Stored]:
         """The records after sequence number ``after`` that are not known to stand in the log, in order."""
-
-        def page(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes, bytes]]:
-            return connection.execute(
-                "SELECT sequence, path, record FROM evidence WHERE logged = 0 AND sequence > ? ORDER BY sequence LIMIT 1",
-                (last,),
-            ).fetchall()
-
-        for sequence, path, record in self._pages(page, after):
-            yield Stored(sequence, path, expand(record))
+        return self._stored("logged = 0", (), after)
 
     def mark_logged(self, last: int) -> None:
         """The lines of all records up to sequence number ``last`` are on the disk."""
@@ -148,26 +148,38 @@ class Store:
 
     def evidence(self, evidence_id: str) -> Evidence | None:
         """The complete record of this id."""
-        row = self._call(
-            lambda connection: connection.execute(
-                "SELECT record FROM evidence WHERE evidence_id = ?", (evidence_id,)
-            ).fetchone()
-        )
-        return None if row is None else expand(row[0])
+        return next((item.evidence for item in self._stored("evidence_id = ?", (evidence_id,), 0)), None)
 
     def records(self, path: bytes | None = None) -> Iterator[Stored]:
         """All records, or those of one path, in the order of recording."""
+        return self._stored("1", (), 0) if path is None else self._stored("path = ?", (path,), 0)
 
-        def page(connection: sqlite3.Connection, last: int) -> list[tuple[int, bytes, bytes]]:
-            where = "sequence > ?" if path is None else "sequence > ? AND path = ?"
-            values = (last,) if path is None else (last, path)
-            return connection.execute(
-                f"SELECT sequence, path, record FROM evidence WHERE {where} ORDER BY sequence LIMIT 20",  # noqa: S608
-                values,
-            ).fetchall()
+    def _stored(self, where: str, values: tuple[object, ...], after: int) -> Iterator[Stored]:
+        """One at a time: a record may be large, and others may come while it is looked at."""
 
-        for sequence, name, record in self._pages(page, 0):
-            yield Stored(sequence, name, expand(record))
+        def following(connection: sqlite3.Connection) -> Stored | None:
+            row = connection.execute(
+                f"SELECT sequence, path, record, place, rows FROM evidence WHERE {where} AND sequence > ?"  # noqa: S608
+                " ORDER BY sequence LIMIT 1",
+                (*values, after),
+            ).fetchone()
+            if row is None:
+                return None
+            try:
+                return Stored(row[0], row[1], decode(statements.content(connection, row[2:])))
+            except RecordError as error:
+                raise StoreError(f"{printable(self.path)}: record {row[0]} is damaged: {error}") from error
+
+        while item := self._call(following):
+            yield item
+            after = item.sequence
+
+    def prune(self, before: float, after: int = 0) -> pruning.Pruned:
+        """Take away some of the records older than ``before`` (wall-clock seconds) that nothing needs.
+
+        Beginning after sequence number ``after``; see :mod:`auditd.archive.pruning` for what is kept.
+        """
+        return self._change(lambda connection: pruning.prune(connection, before, after))
 
     def links(self) -> Iterator[tuple[int, str, bytes]]:
         """The chain: sequence number, evidence id, value."""
@@ -295,11 +307,13 @@ class Store:
 
         self._change(put)
 
-    def mark_told(self, alert_ids: Iterable[int]) -> None:
-        """The events of these alerts have been said."""
-        rows = [(alert_id,) for alert_id in alert_ids]
+    def mark_told(self, alerts: Iterable[Alert]) -> None:
+        """The events of these alerts, as they were read, have been said; one that changed since has another to say."""
+        rows = [(alert.alert_id, alert.untold, alert.evidence_id) for alert in alerts]
         self._change(
-            lambda connection: connection.executemany("UPDATE alerts SET untold = NULL WHERE alert_id = ?", rows)
+            lambda connection: connection.executemany(
+                "UPDATE alerts SET untold = NULL WHERE alert_id = ? AND untold = ? AND evidence_id = ?", rows
+            )
         )
 
     def count_open_alerts(self) -> dict[tuple[str, str], int]:

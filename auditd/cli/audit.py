@@ -17,7 +17,7 @@ from auditd.errors import InspectionStopped, UsageError
 from auditd.evidence.text import printable
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Checkpoint
-from auditd.inspection.scan import Unseen
+from auditd.inspection.scan import Other, Unseen
 from auditd.report.progress import ProgressLine
 from auditd.report.table import Rows, row, table, unseen_row
 
@@ -79,12 +79,15 @@ class _Audit:
     rows: Rows = field(default_factory=Rows)
     statuses: set[Status] = field(default_factory=set)
     other_files: int = 0
+    #: Links that lead nowhere or out of the path, pipes, sockets, devices.
+    special_files: int = 0
     inspected: int = 0
 
     def take(self, target: Target, checkpoint: Checkpoint) -> None:
         """Look at one target, and show or keep what is found."""
-        if target is None:
-            self.other_files += 1
+        if isinstance(target, Other):
+            self.other_files += not target.special
+            self.special_files += target.special
         elif isinstance(target, Unseen):
             self._unseen(target)
         else:
@@ -121,3 +124,8 @@ class _Audit:
         self._clear()
         if not self.json:
             self.terminal.lines(table(self.rows, self.other_files, self.terminal.columns, self.terminal.paint))
+        if self.special_files:
+            passed = f"{self.special_files:,} links or special files were passed over"
+            self.terminal.say(f"audit: {passed}; --follow-links follows links out of a PATH")
+        if not self.inspected:
+            self.terminal.say("audit: no model file was found")

@@ -37,5 +37,6 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("inspect", "look at one file", "auditd.cli.inspect"),
     Command("audit", "look at many files and trees", "auditd.cli.audit"),
     Command("run", "watch model directories: the daemon", "auditd.cli.run"),
+    Command("evidence", "the records that are kept: find, show, check, hand on", "auditd.cli.evidence"),
     Command("check-config", "check a configuration", "auditd.cli.check_config"),
 )

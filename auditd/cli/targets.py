@@ -9,8 +9,8 @@ from typing import TypeAlias
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Other, Unseen, walk
 
-#: A file to inspect, a place that could not be seen, or None for a file that holds no model.
-Target: TypeAlias = bytes | Unseen | None
+#: A file to inspect, a place that could not be seen, or something that was passed over.
+Target: TypeAlias = bytes | Unseen | Other
 
 
 def targets(paths: Iterable[bytes], *, follow_links: bool, checkpoint: Checkpoint) -> Iterator[Target]:
@@ -27,10 +27,8 @@ def targets(paths: Iterable[bytes], *, follow_links: bool, checkpoint: Checkpoin
             yield from _once(path, _identity(path), seen)
             continue
         for sighting in walk(path, follow_links=follow_links, checkpoint=checkpoint):
-            if isinstance(sighting, Unseen):
+            if isinstance(sighting, Unseen | Other):
                 yield sighting
-            elif isinstance(sighting, Other):
-                yield None
             else:
                 status = sighting.status
                 twice = not alone or follow_links or status.st_nlink > 1

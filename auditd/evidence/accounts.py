@@ -35,7 +35,7 @@ def accounting_part(look: Look) -> Accounting | None:
     regions = regions_of(look)
     count = region_count(look)
     return Accounting(
-        file_size=look.size,
+        file_size=exact_int(look.size),
         data_offset=exact_int(account.data_offset),
         header_padding=exact_int(account.header_padding),
         tensor_bytes=exact_int(figures.tensor_bytes),
@@ -75,7 +75,7 @@ def _known_data_offset(look: Look) -> int | None:
 
 def _without_account(file_size: int, data_offset: int | None) -> Accounting:
     return Accounting(
-        file_size=file_size,
+        file_size=exact_int(file_size),
         data_offset=data_offset,
         header_padding=None,
         tensor_bytes=None,

@@ -88,7 +88,15 @@ def _outcome(look: Look, found: Sequence[Judged]) -> Outcome:
         if look.stop.category == "path":
             return "unavailable"
         return "partial" if _validated(look) else "failed"
+    if _short(look):
+        return "partial"
     return "refused" if any(judged.refuses for judged in found) or _faulty(look) else "complete"
+
+
+def _short(look: Look) -> bool:
+    """Whether the file gave fewer bytes than its header needs: it shrank under the reading."""
+    header = look.header
+    return header is not None and not header.complete and header.stopped is None
 
 
 def _validated(look: Look) -> bool:
@@ -119,7 +127,7 @@ def _artifact(look: Look) -> Artifact:
         path=path,
         path_base64=path_base64,
         name=name,
-        names=[path],
+        names=[path] if look.given in (None, look.path) else [path, exact(look.given)[0]],
         store=None,
         format=("gguf" if isinstance(header, GgufHeader) else "safetensors") if recognised else None,
         size=exact_int(look.size),

@@ -34,7 +34,7 @@ VERDICT_ORDER: Final[tuple[Verdict, ...]] = (
 SEVERITY_ORDER: Final[tuple[Severity, ...]] = ("info", "notice", "warning", "critical")
 
 VERDICT_MEANINGS: Final[dict[Verdict, str]] = {
-    "sound": "everything that was looked at is as it should be; the coverage says what was looked at",
+    "sound": "everything that was looked at is as it should be",
     "notice": "whole, with something that a person should know",
     "undetermined": "looked at, and the sizes of some tensors cannot be established from the file",
     "unknown": "could not be looked at, or not to the end",
@@ -87,7 +87,7 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "critical",
         "residue",
         "bytes that no tensor and no padding owns",
-        "See accounting.regions for the place. Compare the size with the publisher's; something may have been appended.",
+        "Inspect it for the places. Compare its size with the publisher's: something may have been appended.",
     ),
     "residue_under_every_layout": FindingKind(
         "critical",

@@ -114,8 +114,8 @@ def _foreign(look: Look) -> Judged:
     kind = look.foreign
     assert kind is not None  # noqa: S101 - the caller has asked
     head = look.foreign_head[:4]
-    opens = f'the file opens {shown(head)}; a GGUF file opens "GGUF"' if head else "there is nothing in it"
-    message = f"this is {kind.meaning}: {opens}"
+    opens = f'; it opens {shown(head)}, and a GGUF file opens "GGUF"' if head else ""
+    message = f"this is {kind.meaning}{opens}"
     return Judged(
         "not_a_model",
         message,

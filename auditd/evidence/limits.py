@@ -97,6 +97,8 @@ def _of_rows(look: Look) -> Iterator[Limitation]:
 def _of_integers(look: Look) -> Iterator[Limitation]:
     """Integers that no JSON reader would take exactly: null in their place."""
     account = look.account
+    if look.size is not None and not is_exact(look.size):
+        yield _plain("integer_range", "the file is larger than 2^53 - 1 bytes, so its size is null", ["artifact.size"])
     if account is None:
         return
     figures = account.figures

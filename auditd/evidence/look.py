@@ -40,12 +40,13 @@ class Scanned:
 class Look:
     """One inspection's facts. Sizes and offsets in bytes; None is unknown.
 
-    ``foreign`` is set when the file is neither format, ``skipped`` when its name says that a download is
+    ``path`` is the artifact's own, ``given`` the one it was asked for by, which may be a link to it. ``foreign`` is set when the file is neither format, ``skipped`` when its name says that a download is
     under way and nothing was read.
     """
 
     path: bytes
     scope: Literal["header", "full"]
+    given: bytes | None = None
     size: int | None = None
     before: FileIdentity | None = None
     after: FileIdentity | None = None

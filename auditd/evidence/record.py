@@ -87,11 +87,14 @@ class Artifact(Record, frozen=True):
 
 
 class FileIdentity(Record, frozen=True):
-    """What the file system says of a file; times in nanoseconds since the epoch, as decimal strings."""
+    """What the file system says of a file; times in nanoseconds since the epoch, as decimal strings.
 
-    device: int
-    inode: int
-    size: int
+    A device, inode or size past 2**53 - 1 is null: some file systems use all 64 bits.
+    """
+
+    device: int | None
+    inode: int | None
+    size: int | None
     mtime_ns: str
     ctime_ns: str
     links: int
@@ -306,7 +309,7 @@ class Accounting(Record, frozen=True):
     from the declarations: an extent that fits does not prove what the bytes mean.
     """
 
-    file_size: int
+    file_size: int | None
     data_offset: int | None
     header_padding: int | None
     tensor_bytes: int | None

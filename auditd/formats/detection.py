@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 KINDS: Final[dict[str, Kind]] = {
     kind.word: kind
     for kind in (
-        Kind("empty", "the file is empty", "Nothing was written: fetch it again."),
+        Kind("empty", "an empty file", "Nothing was written: fetch it again."),
         Kind(
             "lfs_pointer",
             "a Git LFS pointer: a note of about 130 bytes that stands for the model",
@@ -79,13 +79,17 @@ KINDS: Final[dict[str, Kind]] = {
         ),
         Kind("tflite", "a TFLite model", "This program reads GGUF and safetensors."),
         Kind("hdf5", "an HDF5 file", "This program reads GGUF and safetensors."),
-        Kind("zeros", "the head of the file is all zeros: never written, or lost", "Fetch the file again."),
+        Kind("zeros", "a file whose head is all zeros: never written, or lost", "Fetch the file again."),
         Kind(
             "gguf_reversed",
             "the mark of GGUF with its bytes reversed",
             "Convert the model again on a machine with the right byte order.",
         ),
-        Kind("unknown", "no format that this program knows", "Look at what it really is before anything loads it."),
+        Kind(
+            "unknown",
+            "a file of no format that this program knows",
+            "Look at what it really is before anything loads it.",
+        ),
     )
 }
 
@@ -153,7 +157,7 @@ def kind_of(head: bytes) -> Kind:
             return KINDS[word]
     if head[4:8] == b"TFL3":
         return KINDS["tflite"]
-    if not head.strip(b"\0"):
+    if not head[:HEAD_BYTES].strip(b"\0"):
         return KINDS["zeros"]
     return KINDS[_text_word(head)]
 

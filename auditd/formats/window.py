@@ -76,7 +76,7 @@ class Window:
                     FaultKind.TRUNCATED,
                     subject,
                     self.offset,
-                    f"the file ends after {self.file_size - self.offset} of its {size} bytes",
+                    f"the file ends after {self.file_size - self.offset} of its {size:,} bytes",
                     size,
                     self.file_size - self.offset,
                 )
@@ -96,7 +96,7 @@ def header_bound(subject: str, offset: int, header_end: int) -> Fault:
         FaultKind.BOUND,
         subject,
         offset,
-        f"the header reaches at least byte {header_end}; it is read up to {HEADER_BYTES}",
+        f"the header reaches at least byte {header_end:,}; it is read up to {HEADER_BYTES:,}",
         HEADER_BYTES,
         header_end,
     )

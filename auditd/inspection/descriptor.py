@@ -13,8 +13,6 @@ import stat
 from typing import Final
 
 from auditd.evidence.look import Stop
-from auditd.evidence.record import FileIdentity
-from auditd.inspection.identity import observe
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -80,19 +78,19 @@ class Descriptor:
         kind = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")
         raise Unreadable(Stop("target_unavailable", "path", f"the path is {kind}, not a regular file"))
 
-    def identity(self) -> FileIdentity:
+    def status(self) -> os.stat_result:
         """What the descriptor says now; refused if the path was exchanged for something irregular."""
         try:
             status = os.fstat(self._fd)
         except OSError as error:
             raise Unreadable(stop_of(error, "the open file has no status", self.offset)) from error
         self._refuse_irregular(status)
-        return observe(status)
+        return status
 
-    def path_identity(self) -> FileIdentity | None:
+    def path_status(self) -> os.stat_result | None:
         """What the path names now, None if nothing."""
         try:
-            return observe(os.lstat(self.path))
+            return os.lstat(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:

@@ -27,7 +27,7 @@ from auditd.formats.gguf.reader import GgufReader
 from auditd.formats.naming import is_unfinished_name
 from auditd.formats.safetensors.reader import SafetensorsReader
 from auditd.inspection.descriptor import Descriptor, Unreadable, stop_of
-from auditd.inspection.identity import compare
+from auditd.inspection.identity import compare, observe
 from auditd.inspection.pace import Pace
 from auditd.inspection.request import Checkpoint, Progress, Request, carry_on, unwatched
 from auditd.inspection.unowned import UnownedScan, ranges_of
@@ -68,11 +68,11 @@ def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
         return Look(request.path, scope, stop=stop_of(error, "the path cannot be followed"))
     except Unreadable as refused:
         return Look(request.path, scope, stop=refused.stop)
-    reading = _Reading(descriptor, Look(path, scope), request, checkpoint, progress)
+    reading = _Reading(descriptor, Look(path, scope, given=request.path), request, checkpoint, progress)
     try:
         reading.run()
     except Unreadable as failed:
-        reading.stop = failed.stop
+        reading.fail(failed.stop)
     except InspectionStopped as stopped:
         reading.stop = Stop("cancelled", "cancelled", stopped.reason)
     finally:
@@ -110,6 +110,7 @@ class _Reading:
         self._checkpoint = checkpoint
         self._progress = progress
         self._pace = Pace(request.bytes_per_second, checkpoint)
+        self._before: os.stat_result | None = None
         self._size = 0
         self._known = empty
         self._reader: Reader | None = None
@@ -139,12 +140,18 @@ class _Reading:
             stop=self.stop,
         )
 
+    def fail(self, stop: Stop) -> None:
+        """The reading failed; a file of which nothing could be read is not said to be foreign."""
+        self.stop = stop
+        if not self._descriptor.offset:
+            self._known = replace(self._known, foreign=None)
+
     def run(self) -> None:
         """Read what is asked for; raises ``Unreadable`` or ``InspectionStopped`` where it ends early."""
         self._checkpoint()
-        before = self._descriptor.identity()
-        self._size = before.size
-        self._known = replace(self._empty, before=before, size=before.size)
+        self._before = before = self._descriptor.status()
+        self._size = before.st_size
+        self._known = replace(self._empty, before=observe(before), size=before.st_size)
         self._read_header()
         if self._full:
             self._read_rest()
@@ -217,13 +224,12 @@ class _Reading:
     def _compare(self) -> None:
         """The identity after the reading, of the descriptor and of the path."""
         self._checkpoint()
-        before = self._known.before
-        assert before is not None  # noqa: S101 - run() has set it
-        descriptor, path = self._descriptor.identity(), self._descriptor.path_identity()
-        status = compare(before, descriptor, path)
+        assert self._before is not None  # noqa: S101 - run() has set it
+        descriptor, path = self._descriptor.status(), self._descriptor.path_status()
+        status = compare(self._before, descriptor, path)
         if status == "unchanged" and (self._grew or self._descriptor.offset < self._due()):
             status = "modified"
-        self._known = replace(self._known, after=path or descriptor, identity=status)
+        self._known = replace(self._known, after=observe(path or descriptor), identity=status)
 
     def _due(self) -> int:
         """How far the reading had to come, if the file kept its size."""

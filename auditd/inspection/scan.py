@@ -241,6 +241,8 @@ class _Walk:
             yield from self._named_by_link(path, target, status)
         elif self.follow_links:
             yield self._file(target, status, os.path.basename(path))
+        else:
+            yield Other(path, special=True)
 
     def _named_by_link(self, link: bytes, target: bytes, status: os.stat_result) -> Iterator[Sighting]:
         """A target that nothing but the link's name makes an artifact: a blob that holds no model, say."""

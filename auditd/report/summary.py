@@ -27,13 +27,14 @@ from auditd.report.table import shown_path
 _LABEL_COLUMNS: Final = 12
 #: Enough to see what kind of damage it is; the record has them all.
 _REGIONS_SHOWN: Final = 8
+_LAYOUTS_NAMED: Final = 3
 _SUBJECTS_SHOWN: Final = 3
 _VALUE_CHARACTERS: Final = 200
 
 _BASES: Final[dict[LayoutBasis, str]] = {
     "operator": "as asked for",
     "established": "every released layout gives these sizes",
-    "default": "the current one; other layouts may give other sizes",
+    "default": "today's sizes",
     "derived": "the one that the bytes come out under",
     "strict": "none is believed, as asked for",
 }
@@ -50,12 +51,13 @@ def summary(evidence: Evidence, columns: int | None = None, paint: Paint = plain
     verdict = evidence.verdict
     head = wrap(f"{verdict}: {VERDICT_MEANINGS[verdict]}", columns)
     lines = [paint(line, verdict) for line in head]
-    for section in (_file(evidence), _contents(evidence), _account(evidence.accounting), _doubt(evidence)):
+    lines += ["", *_set(_file(evidence), columns, paint)]
+    for finding in evidence.findings:
+        lines += ["", *_finding(finding, columns, paint)]
+    for section in (_contents(evidence), _account(evidence.accounting), _doubt(evidence)):
         entries = list(section)
         lines += [""] * bool(entries)
         lines += _set(entries, columns, paint)
-    for finding in evidence.findings:
-        lines += ["", *_finding(finding, columns, paint)]
     return lines
 
 
@@ -160,8 +162,10 @@ def _layout(accounting: Accounting) -> Iterator[_Entry]:
         return
     yield "layout", f"{layout.name or 'none'}: {_BASES[layout.basis]}", ""
     others = [name for name in accounting.consistent_with if name != layout.name]
-    if others and layout.basis != "established":
-        yield "", f"the bytes come out under {', '.join(others)}, too", ""
+    if layout.basis == "established" or not others:
+        return
+    named = ", ".join(others) if len(others) <= _LAYOUTS_NAMED else f"{len(others)} older or other layouts"
+    yield "", f"the sum comes out under {named}, too", ""
 
 
 def _regions(accounting: Accounting) -> Iterator[_Entry]:
@@ -186,17 +190,40 @@ def _region(region: Region) -> str:
 
 def _doubt(evidence: Evidence) -> Iterator[_Entry]:
     """What was and was not looked at, and what this record cannot say."""
+    settled = _is_settled(evidence)
     alike: dict[Cover, list[str]] = {}
     for name in evidence.coverage.__struct_fields__:
+        if settled and name in _ABOUT_SIZES:
+            continue
         alike.setdefault(getattr(evidence.coverage, name), []).append(name.replace("_", " "))
     # False sorts first: what was looked at stands before what was not.
     for cover, names in sorted(alike.items(), key=lambda item: item[0].status != "complete"):
         reason = f" ({defused(cover.reason)})" if cover.reason else ""
         label, status = ("looked at", "") if cover.status == "complete" else ("but", f": {_STATUSES[cover.status]}")
         yield label, f"{', '.join(names)}{status}{reason}", ""
+    old = sum(limitation.count for limitation in evidence.limitations if limitation.code in _OLD_SIZES)
+    if settled and old:
+        yield "sizes", f"{counted(old, 'tensor')} would have another size in some builds of before 2024-06", ""
     for limitation in evidence.limitations:
+        if settled and limitation.code in _OLD_SIZES:
+            continue
         more = f" ({counted(limitation.count, 'subject')})" if limitation.count > 1 else ""
         yield "cannot say", f"{defused(limitation.message)}{more}", ""
+
+
+_ABOUT_SIZES: Final = frozenset({"storage_sizes", "ranges"})
+_OLD_SIZES: Final = frozenset({"ambiguous_size", "ambiguous_type"})
+
+
+def _is_settled(evidence: Evidence) -> bool:
+    """Whether the only doubt about sizes is that very old builds wrote others, while all comes out with today's.
+
+    True of most models there are; the record says it of each type, a person needs it once.
+    """
+    accounting = evidence.accounting
+    if accounting is None or accounting.residue != 0 or evidence.verdict not in {"sound", "notice"}:
+        return False
+    return accounting.layout is not None and accounting.layout.basis == "default"
 
 
 def _finding(finding: Finding, columns: int, paint: Paint) -> Iterator[str]:
@@ -208,20 +235,28 @@ def _finding(finding: Finding, columns: int, paint: Paint) -> Iterator[str]:
 
 def _place(finding: Finding) -> str:
     parts = [
-        f"at {defused(finding.subject, _VALUE_CHARACTERS)}" if finding.subject else "",
+        f"at {defused(finding.subject, _VALUE_CHARACTERS)}" if finding.subject and _is_a_field(finding.subject) else "",
         f"byte {exact(finding.offset)}" if finding.offset is not None else "",
         f"{finding.count:,} times in all" if finding.count > 1 else "",
     ]
     return ", ".join(filter(None, parts))
 
 
+def _is_a_field(subject: str) -> bool:
+    """Whether a person can find the subject in the file; a region is told by its byte."""
+    return not subject.startswith("accounting.")
+
+
 def _figures(finding: Finding) -> str:
     if finding.expected is None and finding.actual is None:
         return ""
-    return f"expected {_figure(finding.expected)}, found {_figure(finding.actual)}"
+    found = f"found {_figure(finding.actual)}"
+    return found if finding.expected is None else f"allowed {_figure(finding.expected)}, {found}"
 
 
 def _figure(figure: int | str | None) -> str:
     if figure is None:
         return UNKNOWN
-    return exact(figure) if isinstance(figure, int) else defused(figure, _VALUE_CHARACTERS)
+    if isinstance(figure, int) or figure.isdecimal():
+        return exact(int(figure))
+    return defused(figure, _VALUE_CHARACTERS)

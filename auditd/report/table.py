@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auditd.evidence.findings import SEVERITY_ORDER, VERDICT_ORDER, at_least
-from auditd.evidence.record import Artifact, Evidence
+from auditd.evidence.record import Artifact, Evidence, Finding
 from auditd.evidence.text import printable
 from auditd.report.columns import cut_left, defused, left, right, width, wrap
 from auditd.report.figures import counted, rounded, signed
@@ -110,9 +110,16 @@ def _remarks(evidence: Evidence) -> tuple[Remark, ...]:
     notable = [f for f in evidence.findings if at_least(f.severity, "notice")] or evidence.findings
     notable = sorted(notable, key=lambda finding: -SEVERITY_ORDER.index(finding.severity))
     if notable:
-        return tuple(Remark(f.severity, f.code, defused(f.message), defused(f.advice)) for f in notable)
+        return tuple(Remark(f.severity, _told_code(f), defused(f.message), defused(f.advice)) for f in notable)
     error = evidence.error
     return (Remark("warning", error.code, defused(error.message), ""),) if error else ()
+
+
+def _told_code(finding: Finding) -> str:
+    """The code, with the kind of a foreign file: each kind has advice of its own."""
+    if finding.code != "not_a_model":
+        return finding.code
+    return f"{finding.code} ({printable(str(finding.actual), 40)})"
 
 
 def table(rows: Rows, other_files: int, columns: int | None = None, paint: Paint = plain) -> list[str]:

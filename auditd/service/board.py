@@ -32,7 +32,7 @@ class Board:
     started_at: float
     roots: list[RootBoard]
     ready: bool = False
-    state: Literal["starting", "running", "stopping"] = "starting"
+    state: Literal["starting", "running", "stopping", "stopped"] = "starting"
     current: tuple[Job, Watch] | None = None
     inspections: int = 0
     #: Inspections by outcome, since the start.

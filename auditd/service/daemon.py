@@ -194,6 +194,7 @@ class Generation:
                 events=self._events,
                 store_failed=recorder.store_trouble.begin,
                 after_scan=recorder.tell_alerts,
+                changed=self._changed.ring,
             )
             for index, root in enumerate(settings.roots)
         )
@@ -229,7 +230,15 @@ class Generation:
                     services.start_soon(self._each_minute)
             with trio.move_on_after(LAST_WORD_SECONDS, shield=True):
                 await parts.recorder.settle_log()
+                self._close_board()
                 await self._write_report()
+
+    def _close_board(self) -> None:
+        """What the status says when nobody is there any more to change it."""
+        board = self._parts.board
+        board.ready = False
+        if board.state == "stopping":
+            board.state = "stopped"
 
     # --- beginning ---------------------------------------------------------------------------------------
 
@@ -282,7 +291,9 @@ class Generation:
                 await self._write_report()
                 await self._notifier.status(status.sentence(self._parts.board, len(self._parts.scheduler.queue)))
             last = state
-            await self._changed.wait(_REPORT_SECONDS if self._is_busy() else _MINUTE)
+            await trio.sleep(_REPORT_SECONDS)
+            if not self._is_busy():
+                await self._changed.wait(_MINUTE)
 
     def _is_busy(self) -> bool:
         scheduler = self._parts.scheduler
@@ -324,6 +335,7 @@ class Generation:
             await self._parts.recorder.repeat_alerts()
             await self._parts.recorder.tell_alerts()
             await self._parts.recorder.settle_log()
+            await self._parts.recorder.prune_daily(self._settings.store.retention_days)
             self._watch_passes()
             self._changed.ring()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import trio
@@ -33,6 +34,9 @@ _RETRY_LONGEST_SECONDS: Final = 60.0
 
 #: How long the last record may take when the daemon is stopping; systemd's own limit is longer.
 LAST_WORD_SECONDS: Final = 5.0
+
+#: How often old records that nothing needs are let go.
+_DAY_SECONDS: Final = 86_400.0
 
 #: Lines that may stand in the log without being marked.
 _MARK_EVERY: Final = 100
@@ -97,6 +101,7 @@ class Recorder:
         self._marked = 0
         self._reopen_wanted = False
         self._unmarked = 0
+        self._pruned_at: float | None = None
         self._limiter = trio.CapacityLimiter(1)
         self._telling = trio.Lock()
 
@@ -232,6 +237,20 @@ class Recorder:
         else:
             self.log_trouble.end()
 
+    async def prune_daily(self, retention_days: float) -> None:
+        """Once a day: let go of records older than the retention that nothing needs, a few at a time."""
+        now = time.monotonic()
+        if self._pruned_at is not None and now - self._pruned_at < _DAY_SECONDS:
+            return
+        self._pruned_at = now
+        before = time.time() - retention_days * _DAY_SECONDS
+        records, after, done = 0, 0, False
+        while not done:
+            batch = await self._until_stored(partial(self.store.prune, before, after))
+            records, after, done = records + batch.records, batch.last, batch.done
+        if records:
+            self._events.info("evidence_pruned", records=records)
+
     async def count_open_alerts(self) -> dict[tuple[str, str], int]:
         """How many alerts are open, by code and severity; none while the store fails."""
         try:
@@ -267,15 +286,15 @@ class Recorder:
     async def tell_alerts(self) -> None:
         """Say the alert events that were committed and not said, those of an earlier run too."""
         async with self._telling:
-            while untold := await self._until_stored(self.store.untold_alerts):
+            while untold := await self._until_stored(self.store.untold_alerts, commits=False):
                 for alert in untold:
                     self._say_alert(alert)
-                ids = [alert.alert_id for alert in untold if alert.alert_id is not None]
-                await self._until_stored(lambda ids=ids: self.store.mark_told(ids))  # type: ignore[misc]
+                await self._until_stored(partial(self.store.mark_told, untold))
 
     def _say_alert(self, alert: Alert) -> None:
         event = alert.untold or "alert_raised"
-        say = self._events.warning if event in _LOUD else self._events.info
+        loud = self._events.error if alert.severity == "critical" else self._events.warning
+        say = loud if event in _LOUD else self._events.info
         cleared = {} if alert.cleared_as is None else {"cleared_as": alert.cleared_as}
         say(
             event,

@@ -83,8 +83,8 @@ class Scanner:
         object.__setattr__(self, "path", os.fsencode(self.root.path))
         object.__setattr__(self, "exclusion", Exclusion.of(self.root.exclude))
 
-    def scan(self, trigger: Trigger, checkpoint: Checkpoint, *, sweep: bool) -> Tally:
-        """Walk the whole root; with ``sweep`` also look for what is gone. :class:`Displaced` instead of a false removal."""
+    def scan(self, trigger: Trigger, checkpoint: Checkpoint) -> Tally:
+        """Walk the whole root, and look for what is gone. :class:`Displaced` instead of a false removal."""
         begun = time.monotonic()
         sniffs = _Sniffs(self.store)
         sightings = walk(
@@ -97,7 +97,7 @@ class Scanner:
         )
         tally = self._take(sightings, trigger)
         sniffs.flush()
-        if sweep and not (tally.first_unseen is not None and tally.first_unseen.path == self.path):
+        if tally.first_unseen is None or tally.first_unseen.path != self.path:
             if not tally.total:
                 self._check_place()
             tally.removed = self._sweep(checkpoint)

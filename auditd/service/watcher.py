@@ -4,8 +4,8 @@ Events are hints about where to look, never the truth. They come from watchfiles
 watches from the moment it is constructed (which walks the tree), and returns within 50 ms once its stop event is set.
 The asynchronous front of watchfiles hides errors and takes seconds to leave, hence not that one.
 
-A root that cannot be watched or seen is *blind*: said once, tried again every ``poll_seconds``, and nothing below it
-is taken for gone.
+A root that cannot be watched or seen is *blind*: said once, and tried again every ``poll_seconds``. Nothing is taken
+for gone because it was not seen: only a directory that can be read says that a file is not there.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def _reason(error: BaseException) -> str:
 
 
 class RootKeeper:
-    """Keeps one root in sight. ``after_scan`` is awaited after every look, for what it left to be told."""
+    """Keeps one root in sight.
+
+    ``after_scan`` is awaited after every look, for what it left to be told; ``changed`` is called when the board has.
+    """
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class RootKeeper:
         events: Events,
         store_failed: Callable[[str], None],
         after_scan: Callable[[], Awaitable[None]],
+        changed: Callable[[], None],
     ) -> None:
         self.first_look = trio.Event()
         self._scanner = scanner
@@ -114,6 +118,7 @@ class RootKeeper:
         self._events = events
         self._store_failed = store_failed
         self._after_scan = after_scan
+        self._changed = changed
         self._limiter = trio.CapacityLimiter(1)
         self._bell = Bell()
         self._stop = _Stop()
@@ -146,7 +151,7 @@ class RootKeeper:
         place = await self._place()
         notify, why_not = await self._notify()
         try:
-            await self._scan(sweep=why_not is None)
+            await self._scan()
             if why_not is not None:
                 raise _Blind(why_not)
             self._see("events" if notify else "poll")
@@ -181,7 +186,7 @@ class RootKeeper:
             await self._bell.wait(self._schedule.poll_seconds)
             if await self._place() != place:
                 return
-            await self._scan(sweep=True)
+            await self._scan()
 
     async def _listen(self, notify: RustNotify, place: _Place) -> None:
         """Follow events and scan on the period, until events were lost or the path leads elsewhere."""
@@ -195,7 +200,7 @@ class RootKeeper:
                 await self._look(paths)
             if self._stop.wanted.is_set() or trio.current_time() >= due_at:
                 self._stop.wanted.clear()
-                await self._scan(sweep=True)
+                await self._scan()
                 self._rearm_seconds = _REARM_SECONDS
                 due_at = trio.current_time() + self._schedule.rescan_seconds
 
@@ -226,9 +231,9 @@ class RootKeeper:
             raise _Blind(_NO_STORE)
         await self._after_scan()
 
-    async def _scan(self, *, sweep: bool) -> None:
+    async def _scan(self) -> None:
         trigger = self._trigger
-        tally = await self._in_thread(partial(self._scanner.scan, trigger, check_cancelled, sweep=sweep))
+        tally = await self._in_thread(partial(self._scanner.scan, trigger, check_cancelled))
         if tally is None:
             raise _Blind(_NO_STORE)
         if tally.first_unseen is not None and tally.first_unseen.path == self._scanner.path:
@@ -266,6 +271,7 @@ class RootKeeper:
         self._board.state = "events" if state == "events" else "poll"
         self._board.reason = None
         self.first_look.set()
+        self._changed()
 
     def _go_blind(self, reason: str) -> None:
         if not self._was_blind:
@@ -274,9 +280,11 @@ class RootKeeper:
         self._board.state = "blind"
         self._board.reason = reason
         self.first_look.set()
+        self._changed()
 
     def _say_scanned(self, tally: Tally, trigger: Trigger) -> None:
         self._board.tally = tally
+        self._changed()
         unseen = {} if tally.first_unseen is None else path_fields(tally.first_unseen.path, "first_unseen")
         self._events.info(
             "scan_finished",

@@ -123,7 +123,7 @@ def test_an_alert_from_raised_to_cleared(path: str) -> None:
         store.put_alerts([alert(), alert(b"/other", told_at=99.0)])
         untold = store.untold_alerts()
         assert [item.path for item in untold] == [NAME, b"/other"]
-        store.mark_told(item.alert_id for item in untold if item.alert_id is not None)
+        store.mark_told(untold)
         assert store.untold_alerts() == []
         assert [item.path for item in store.alerts_told_before(50.0)] == [NAME]
         assert [item.path for item in store.all_open_alerts()] == [NAME, b"/other"]

@@ -56,12 +56,12 @@ class Cursor:
         past_end = end > self.window.file_size
         if length > STRING_BYTES:
             kind = FaultKind.MALFORMED if past_end else FaultKind.BOUND
-            message = f"a string of {length} bytes; no string is longer than {STRING_BYTES}"
+            message = f"a string of {length:,} bytes; no string is longer than {STRING_BYTES:,}"
             raise Stopped(Fault(Constraint.STRING_LENGTH, kind, subject, at, message, STRING_BYTES, length))
         if past_end:
             left = max(0, self.window.file_size - at - 8)
             kind = FaultKind.MALFORMED if end > HEADER_BYTES else FaultKind.TRUNCATED
-            message = f"{length} bytes are declared and {left} are left in the file"
+            message = f"{length:,} bytes are declared and {left:,} are left in the file"
             raise Stopped(Fault(Constraint.LENGTH_PAST_END, kind, subject, at, message, left, length))
         if end > HEADER_BYTES:
             raise Stopped(header_bound(subject, at, end))
@@ -73,7 +73,9 @@ class Cursor:
             left = self.window.file_size - items_at
             over = end > HEADER_BYTES or (subject == "header.tensor_count" and count > TENSOR_COUNT)
             kind = FaultKind.MALFORMED if over else FaultKind.TRUNCATED
-            message = f"{count} items of at least {least} bytes are declared and {left} bytes are left in the file"
+            message = (
+                f"{count:,} items of at least {least:,} bytes are declared and {left:,} bytes are left in the file"
+            )
             raise Stopped(Fault(Constraint.COUNT_PAST_END, kind, subject, at, message, left // least, count))
         if end > HEADER_BYTES and subject != "header.tensor_count":
             raise Stopped(header_bound(subject, at, end))

@@ -8,11 +8,11 @@ from auditd.formats import layouts
 from auditd.formats.bounds import GGML_NAME_BYTES, GGUF_DIMENSIONS, U64
 from auditd.formats.declarations import GgufTensor, TensorColumns
 from auditd.formats.faults import Constraint, Fault, FaultKind
-from auditd.formats.gguf import strings
 from auditd.formats.gguf.cursor import Cursor
 from auditd.formats.quoting import shown
-from auditd.formats.retention import Retention
+from auditd.formats.retention import Retention, text_cost
 from auditd.formats.uniqueness import NameRegister
+from auditd.formats.utf8 import is_utf8
 from auditd.formats.window import Stopped, Walk
 
 
@@ -89,7 +89,7 @@ class DirectoryWalk:
             self._judge_offset(offset, alignment, name, path, end - 8)
         self._judge_type(type_id, elements, name, path, end - 12)
         self.columns.append(type_id, offset, elements, row, whole=whole)
-        if self._retention.admit(len(name) + 8 * len(shape)):
+        if self._retention.admit(text_cost(name) + 8 * len(shape)):
             sound = whole and elements is not None
             self.tensors.append(GgufTensor(index, name, shape, type_id, offset, elements, sound, begin, end))
 
@@ -104,7 +104,7 @@ class DirectoryWalk:
         if len(name) > GGML_NAME_BYTES:
             message = f"{shown(name)} has {len(name)} bytes; ggml takes {GGML_NAME_BYTES}"
             self._cursor.notice("name_too_long", subject, at, message, GGML_NAME_BYTES, len(name))
-        if not name.isascii() and not strings.is_utf8(name):
+        if not name.isascii() and not is_utf8(name):
             self._cursor.notice("name_not_utf8", subject, at, f"{shown(name)} is not UTF-8")
 
     def _elements(self, shape: tuple[int, ...], name: bytes, path: str, at: int) -> int | None:

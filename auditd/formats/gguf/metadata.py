@@ -28,8 +28,9 @@ from auditd.formats.gguf.wire import (
     VALUE_TYPES,
 )
 from auditd.formats.quoting import shown
-from auditd.formats.retention import Retention
+from auditd.formats.retention import Retention, text_cost
 from auditd.formats.uniqueness import NameRegister
+from auditd.formats.utf8 import is_utf8
 from auditd.formats.window import Stopped, Walk
 
 #: struct codes of the fixed-size value types.
@@ -89,7 +90,7 @@ class MetadataWalk:
             self.architecture_present = True
         elif key.startswith(_TEMPLATE_KEY) and type_id == STRING:
             self._take_template(key, value)
-        if self._retention.admit(len(key) + _text_bytes(value)):
+        if self._retention.admit(text_cost(key) + _text_bytes(value)):
             self.entries.append(
                 MetadataEntry(index, key, type_id, value, begin, value_begin, self._cursor.window.offset)
             )
@@ -107,7 +108,7 @@ class MetadataWalk:
             self._cursor.notice("key_too_long", subject, at, f"a key of {len(key)} bytes", KEY_BYTES, len(key))
         if _KEY.fullmatch(key) is None:
             self._cursor.notice("key_spelling", subject, at, f"{shown(key)} is not spelled like a GGUF key")
-            if not strings.is_utf8(key):
+            if not is_utf8(key):
                 self._cursor.notice("name_not_utf8", subject, at, f"{shown(key)} is not UTF-8")
 
     @staticmethod
@@ -122,7 +123,7 @@ class MetadataWalk:
         at = window.offset
         if type_id == STRING:
             raw = yield from self._cursor.string(path)
-            if not raw.isascii() and not strings.is_utf8(raw):
+            if not raw.isascii() and not is_utf8(raw):
                 self._cursor.notice("text_not_utf8", path, at, "a text value that is not UTF-8")
             return raw
         if type_id == ARRAY:
@@ -258,9 +259,9 @@ class MetadataWalk:
 
 
 def _text_bytes(value: MetadataValue) -> int:
-    """What a value keeps as text, in bytes, plus eight for each element of a preview."""
+    """What a value weighs as text, in bytes, and eight for each element of a preview."""
     if isinstance(value, bytes):
-        return len(value)
+        return text_cost(value)
     if isinstance(value, ArrayValue):
         return sum(8 + _text_bytes(element) for element in value.preview)
     return 0

@@ -149,7 +149,7 @@ class GgufReader:
                     FaultKind.BOUND,
                     "header.tensor_count",
                     8,
-                    f"{self._tensor_count} tensors; at most {TENSOR_COUNT} are followed",
+                    f"{self._tensor_count:,} tensors; at most {TENSOR_COUNT:,} are followed",
                     TENSOR_COUNT,
                     self._tensor_count,
                 )

@@ -13,6 +13,7 @@ import struct
 from typing import Final, NamedTuple
 
 from auditd.formats.declarations import ByteOrder
+from auditd.formats.utf8 import is_utf8
 
 _LENGTH: Final[dict[ByteOrder, struct.Struct]] = {"little": struct.Struct("<Q"), "big": struct.Struct(">Q")}
 
@@ -51,27 +52,6 @@ class Stretch(NamedTuple):
     not_utf8: int = 0
     first_index: int = 0
     first_pos: int = 0
-
-
-#: Valid UTF-8 (RFC 3629, section 4): no overlong form, no surrogate, nothing past U+10FFFF. For short strings a
-#: match costs a fifth of an exception, and a hostile vocabulary is all exceptions.
-_UTF8: Final = re.compile(
-    rb"(?:[\x00-\x7f]++|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}"
-    rb"|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*+"
-)
-
-
-def is_utf8(raw: bytes) -> bool:
-    """Whether ``raw`` is valid UTF-8 (surrogates are not)."""
-    if raw.isascii():
-        return True
-    if len(raw) < _SHORT:
-        return _UTF8.fullmatch(raw) is not None
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def walk_plain(data: bytes, pos: int, end: int, strings: int, byte_order: ByteOrder) -> Stretch:

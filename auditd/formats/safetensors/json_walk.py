@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from auditd.formats.bounds import HEADER_BYTES
 from auditd.formats.faults import Constraint, Notice, Tally
 from auditd.formats.quoting import shown
-from auditd.formats.retention import Retention
+from auditd.formats.retention import Retention, text_cost
 from auditd.formats.safetensors.entries import PREFIX_BYTES, Entries
 from auditd.formats.strict_json import (
     CLOSE_ARRAY,
@@ -158,7 +158,7 @@ class JsonWalk:
             if self._scan.data[self._scan.pos : self._scan.pos + 1] != b'"':
                 raise JsonFault(Constraint.METADATA_VALUES, name_at, f"a value that is no string, under {shown(name)}")
             value = self._scan.string()
-            if self._retention.admit(len(name) + len(value)):
+            if self._retention.admit(text_cost(name.encode()) + text_cost(value.encode())):
                 metadata[name] = value
             else:
                 self.metadata_kept = False

@@ -19,7 +19,7 @@ from typing import Final
 from auditd.formats.bounds import HEADER_BYTES
 from auditd.formats.declarations import RangeColumns, SafetensorsHeader, SafetensorsTensor
 from auditd.formats.faults import Constraint, Fault, FaultKind, Notice, Tally
-from auditd.formats.retention import Retention
+from auditd.formats.retention import Retention, text_cost
 from auditd.formats.safetensors.entries import PREFIX_BYTES, Entries
 from auditd.formats.safetensors.json_walk import JSON_SUBJECT, JsonWalk
 from auditd.formats.safetensors.ranges import VALIDATIONS, RangeJudge
@@ -103,13 +103,13 @@ class SafetensorsReader:
         left = self._file_size - PREFIX_BYTES
         if length > HEADER_BYTES:
             swapped = int.from_bytes(prefix, "big")
-            hint = f"; with its bytes in the other order it is {swapped} and fits" if swapped <= left else ""
-            message = f"the length of the header is {length}; at most {HEADER_BYTES} bytes are read{hint}"
+            hint = f"; with its bytes in the other order it is {swapped:,} and fits" if swapped <= left else ""
+            message = f"the length of the header is {length:,}; at most {HEADER_BYTES:,} bytes are read{hint}"
             kind = FaultKind.MALFORMED if length > left else FaultKind.BOUND
             self._stop(Constraint.HEADER_LENGTH, kind, 0, message, HEADER_BYTES, length)
         elif length > left:
             self._length = length
-            message = f"the length of the header is {length} and {left} bytes are left in the file"
+            message = f"the length of the header is {length:,} and {left:,} bytes are left in the file"
             self._stop(Constraint.LENGTH_PAST_END, FaultKind.TRUNCATED, 0, message, left, length)
         else:
             self._length = length
@@ -177,7 +177,7 @@ class SafetensorsReader:
     def _rows(self, entries: Entries, judge: RangeJudge) -> Iterator[SafetensorsTensor]:
         """Rows in name order, as far as they are kept."""
         for index in judge.order:
-            text_bytes = entries.name_end[index] - entries.name_at[index]
+            text_bytes = text_cost(entries.name(index))
             shape_bytes = entries.shape_end[index] - entries.shape_at[index]
             if not self._retention.admit(text_bytes + 8 * shape_bytes):
                 return
