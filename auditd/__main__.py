@@ -1,62 +1,33 @@
-"""The console command ``model-auditd``: picks a command, runs it, and turns how it ended into an exit status."""
+"""The console command ``model-auditd``. Imports next to nothing itself, so that Ctrl-C is quiet from the first moment on."""
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Final
 
-from auditd import __version__
-from auditd.cli.commands import COMMANDS
-from auditd.cli.status import Status
-from auditd.cli.terminal import PROGRAM, OutputError, Terminal
-from auditd.errors import AuditError, SettingsError, UsageError
-
-_DESCRIPTION: Final = "Is every byte of your model files accounted for?"
-_STATUSES: Final = (
-    "exit status: 0 nothing wrong; 1 findings; 2 the command line or the configuration is wrong; "
-    "3 could not look, or not to the end"
-)
-
-
-def _parser(arguments: Sequence[str]) -> ArgumentParser:
-    parser = ArgumentParser(prog=PROGRAM, description=_DESCRIPTION, epilog=_STATUSES)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        below = commands.add_parser(command.name, help=command.does, description=f"{command.does}.", epilog=_STATUSES)
-        # Only what can be meant is imported: most of a short command's time is imports.
-        if command.name in arguments:
-            module = command.load()
-            module.configure(below)
-            below.set_defaults(run=module.run)
-    return parser
-
-
-def _exit_status(error: AuditError) -> Status:
-    return Status.USAGE if isinstance(error, UsageError | SettingsError) else Status.NOT_SEEN
+#: :attr:`auditd.cli.status.Status.NOT_SEEN`, which takes long to import.
+_NOT_SEEN: Final = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; ``argv`` is without the program's name. Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    terminal = Terminal.standard()
     try:
-        chosen = _parser(arguments).parse_args(arguments)
-        status: int = chosen.run(chosen, terminal)
-        terminal.flush()
-    except OutputError as error:
-        terminal.abandon()
-        if not error.reader_left:
-            terminal.say(str(error))
-        return Status.NOT_SEEN
-    except AuditError as error:
-        terminal.say(str(error))
-        return _exit_status(error)
+        # Here and not above: only what is imported within this function can be interrupted without a traceback.
+        from auditd.cli import beginning  # noqa: PLC0415
+
+        beginning.guard(arguments)
+        from auditd.cli.application import run  # noqa: PLC0415
+
+        return run(arguments)
     except KeyboardInterrupt:
-        return Status.NOT_SEEN
-    return status
+        return _NOT_SEEN
+    except RuntimeError as error:
+        # How Python 3.11 passes on what interrupts the making of a class.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return _NOT_SEEN
 
 
 if __name__ == "__main__":

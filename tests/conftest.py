@@ -1,13 +1,38 @@
-"""Fixtures for every test."""
+"""Fixtures for every test, and one check behind all of them: each record that is composed is valid."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jsonschema_rs
 import pytest
 
+from auditd.evidence.canonical import encode
+from auditd.evidence.record import Evidence
+from auditd.inspection import inspector
 from tests.support import models
 from tests.support.commands import Write
+
+_SCHEMA = json.loads((Path(__file__).parents[1] / "config" / "evidence.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _every_record_is_valid() -> Iterator[None]:
+    """Hold each record of the whole run to the published schema, with a validator that is not ours."""
+    validator = jsonschema_rs.Draft202012Validator(_SCHEMA)
+    compose = inspector.compose
+
+    def checked(*arguments: Any, **named: Any) -> Evidence:
+        evidence = compose(*arguments, **named)
+        validator.validate(json.loads(encode(evidence)))
+        return evidence
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspector, "compose", checked)
+        yield
 
 
 @pytest.fixture

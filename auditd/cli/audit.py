@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Detail, Look, add_json, add_look, detailed
+from auditd.cli.options import Detail, Look, add_json, add_look, also_not_seen, detailed
+from auditd.cli.path_list import opened
 from auditd.cli.status import Status, status_of, worst
 from auditd.cli.targets import Target, targets
 from auditd.cli.terminal import Terminal, progress_of
@@ -34,37 +34,34 @@ def configure(parser: ArgumentParser) -> None:
     add_look(parser, default_hash="expected")
     add_json(parser, "one evidence a line as JSON")
     parser.add_argument("--follow-links", action="store_true", help="follow links to directories, and out of a PATH")
+    also_not_seen(parser, "whoever reads standard output leaves before its end")
 
 
 def run(arguments: Namespace, terminal: Terminal) -> Status:
     """Inspect every target; the worst status is the command's."""
-    paths = [*arguments.paths, *(_listed(arguments.files_from) if arguments.files_from else ())]
-    if not paths and not arguments.files_from:
+    source = arguments.files_from
+    if not arguments.paths and source is None:
         raise UsageError("audit: give a PATH, or --files-from FILE")
     audit = _Audit(terminal, Look.of(arguments), arguments.json, arguments.detail, terminal.progress_line())
-    with Interruption() as interruption:
+    with opened(source) as listed, Interruption() as interruption:
         try:
-            for target in targets(paths, follow_links=arguments.follow_links, checkpoint=interruption.checkpoint):
+            for target in targets(
+                chain(arguments.paths, listed),
+                alone=source is None and len(arguments.paths) == 1,
+                follow_links=arguments.follow_links,
+                checkpoint=interruption.checkpoint,
+            ):
                 audit.take(target, interruption.checkpoint)
         except InspectionStopped as stopped:
             audit.statuses.add(Status.NOT_SEEN)
             terminal.say(f"{stopped}; what follows is not everything" if not arguments.json else str(stopped))
+        except UsageError:
+            # The list went bad on the way; what was seen until then is not lost.
+            if audit.inspected:
+                audit.finish()
+            raise
         audit.finish()
     return worst(audit.statuses)
-
-
-def _listed(source: bytes) -> Iterator[bytes]:
-    """The paths in a list, without empty ones; a name may hold a line feed, so NUL goes first."""
-    try:
-        content = sys.stdin.buffer.read() if source == b"-" else _content(source)
-    except OSError as error:
-        raise UsageError(f"--files-from {printable(source)}: {error.strerror}") from None
-    return filter(None, content.split(b"\0" if b"\0" in content else b"\n"))
-
-
-def _content(path: bytes) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 @dataclass(slots=True)

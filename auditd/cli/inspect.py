@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 from argparse import ArgumentParser, Namespace
 
 import msgspec
 
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look, add_json, add_look, detailed
+from auditd.cli.options import Look, add_json, add_look, also_not_seen, detailed
+from auditd.cli.output_file import refusal, write
 from auditd.cli.status import Status, status_of, worst
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import UsageError
 from auditd.evidence.canonical import encode
 from auditd.evidence.record import Evidence
 from auditd.evidence.summary import summary as short_record
-from auditd.evidence.text import printable, quoted
+from auditd.evidence.text import printable
 from auditd.evidence.view import ViewError, parse_request, view
 from auditd.inspection.inspector import inspect
 from auditd.report.declarations import declarations
@@ -38,6 +38,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--evidence-output", metavar="FILE", type=os.fsencode, help="also write the complete evidence into this file"
     )
+    also_not_seen(parser, "whoever reads standard output leaves before its end, or --evidence-output cannot be written")
 
 
 def run(arguments: Namespace, terminal: Terminal) -> Status:
@@ -46,7 +47,9 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     if arguments.view is not None:
         _check_view(arguments)
     if output is not None:
-        _refuse_to_overwrite(arguments.file, output)
+        refused = refusal(output, arguments.file)
+        if refused:
+            raise UsageError(f"--evidence-output {printable(output)}: {refused}")
     line = terminal.progress_line()
     if line:
         line.begin(printable(arguments.file))
@@ -56,7 +59,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         line.clear()
     status = status_of(evidence)
     if output is not None:
-        status = worst((status, _write(output, encode(evidence) + b"\n", terminal)))
+        status = worst((status, _write(output, evidence, terminal)))
     if arguments.view is not None:
         return worst((status, _show_page(evidence, arguments, terminal)))
     if arguments.json:
@@ -95,46 +98,10 @@ def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> 
     return Status.CLEAR
 
 
-def _refuse_to_overwrite(model: bytes, output: bytes) -> None:
+def _write(output: bytes, evidence: Evidence, terminal: Terminal) -> Status:
     try:
-        same = os.path.samefile(model, output)
-    except OSError:
-        return
-    if same:
-        raise UsageError(f"--evidence-output {quoted(output)} is the file that is to be inspected")
-
-
-def _write(path: bytes, content: bytes, terminal: Terminal) -> Status:
-    """Write ``content``, all of it or nothing, and say so if it cannot be done."""
-    try:
-        if _is_plain(path):
-            _replace(path, content)
-        else:
-            with open(path, "wb") as file:
-                file.write(content)
+        write(output, encode(evidence) + b"\n")
     except OSError as error:
-        terminal.say(f"{printable(path)}: the evidence cannot be written: {error.strerror}")
+        terminal.say(f"{printable(output)}: the evidence cannot be written: {error.strerror}")
         return Status.NOT_SEEN
     return Status.CLEAR
-
-
-def _is_plain(path: bytes) -> bool:
-    """Whether ``path`` is a regular file or not there yet; a pipe or a device must not be replaced by a file."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return True
-
-
-def _replace(path: bytes, content: bytes) -> None:
-    temporary = b"%b.%d.tmp" % (path, os.getpid())
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise

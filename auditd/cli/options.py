@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from auditd import __version__
 from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
 from auditd.cli.terminal import PROGRAM
 from auditd.evidence.record import Evidence, Producer
 from auditd.evidence.summary import summary
+from auditd.evidence.text import quoted
 from auditd.inspection.request import HashMode, Request
 
 Detail: TypeAlias = Literal["summary", "complete"]
+
+#: How many layouts an answer to an unknown one names.
+_FIRST_LAYOUTS: Final = 5
 
 
 def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
@@ -27,13 +31,27 @@ def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
     )
     parser.add_argument(
         "--layout",
-        choices=LAYOUT_CHOICES,
+        type=_layout,
         default="auto",
         metavar="NAME",
         help="the table of tensor sizes that is believed: auto lets the bytes decide, strict believes none, a name "
-        "(such as ggml-current or k64) is taken at its word; an unknown one is answered with all (default: %(default)s)",
+        "of those below is taken at its word (default: %(default)s)",
     )
     parser.add_argument("--unfinished", action="store_true", help="also look at downloads that are not finished")
+    parser.add_argument_group("layouts", ", ".join(LAYOUT_CHOICES))
+
+
+def _layout(name: str) -> str:
+    if name not in LAYOUT_CHOICES:
+        first = ", ".join(LAYOUT_CHOICES[:_FIRST_LAYOUTS])
+        more = len(LAYOUT_CHOICES) - _FIRST_LAYOUTS
+        raise ArgumentTypeError(f"no layout {quoted(name, 40)}; there are {first} and {more} more, which --help lists")
+    return name
+
+
+def also_not_seen(parser: ArgumentParser, when: str) -> None:
+    """Say in the help when else the exit status is 3."""
+    parser.epilog = f"{parser.epilog or ''}; also 3: {when}"
 
 
 def add_json(parser: ArgumentParser, what: str) -> None:

@@ -13,16 +13,16 @@ from auditd.inspection.scan import Other, Unseen, walk
 Target: TypeAlias = bytes | Unseen | Other
 
 
-def targets(paths: Iterable[bytes], *, follow_links: bool, checkpoint: Checkpoint) -> Iterator[Target]:
+def targets(paths: Iterable[bytes], *, alone: bool, follow_links: bool, checkpoint: Checkpoint) -> Iterator[Target]:
     """Every target of ``paths`` in their order. A file that two paths or two hard links lead to comes once.
 
     A path that is not there is a target, too: to look at it is how its absence is found out and recorded.
-    Only what can come twice is remembered: with a single path and no links followed, files of several names.
+    ``paths`` are taken one by one. Only what can come twice is remembered: files of several names if the path is
+    ``alone`` and no links are followed.
     """
     seen: set[tuple[int, int]] = set()
-    paths = list(paths)
-    alone = len(paths) == 1
     for path in paths:
+        checkpoint()
         if not os.path.isdir(path):
             yield from _once(path, _identity(path), seen)
             continue

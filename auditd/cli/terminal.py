@@ -44,6 +44,28 @@ def _writing() -> Iterator[None]:
         raise OutputError(error) from None
 
 
+def _reserve_standard_descriptors() -> None:
+    """Have no file that is opened later become standard output because that was closed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free, so this one. Not for writing: what is written there must fail.
+            os.open(os.devnull, os.O_RDONLY)
+
+
+def _closed(descriptor: int) -> TextIO:
+    """The stream for a standard descriptor that the process was started without; writing to it is an error."""
+    return open(descriptor, "w", encoding="utf-8", closefd=False)
+
+
+def _let_go(stream: TextIO) -> None:
+    """Give a stream up, so that Python does not fail once more when it flushes it at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
 @dataclass(frozen=True, slots=True)
 class Terminal:
     """The two streams of a command. ``out`` must be a text stream over bytes, as ``sys.stdout`` is."""
@@ -53,11 +75,12 @@ class Terminal:
 
     @classmethod
     def standard(cls) -> Terminal:
-        """The process's own; what their encoding does not have is shown as an escape."""
+        """The process's own; what their encoding does not have is shown as an escape. One that is closed takes nothing."""
+        _reserve_standard_descriptors()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
-        return cls(sys.stdout, sys.stderr)
+        return cls(sys.stdout or _closed(1), sys.stderr or _closed(2))
 
     @property
     def columns(self) -> int | None:
@@ -93,30 +116,31 @@ class Terminal:
 
     def flush(self) -> None:
         """Have everything written."""
+        self._word("")
         with _writing():
             self.out.flush()
 
     def abandon(self) -> None:
-        """Give standard output up, so that Python does not fail once more when it flushes at its end."""
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self.out.fileno())
-        os.close(null)
+        """Give standard output up, and what of it was not written."""
+        _let_go(self.out)
 
     def say(self, text: str) -> None:
-        """A word to the person who started the command."""
-        self.err.write(f"{PROGRAM}: {text}\n")
-        self.err.flush()
+        """A word to the person who started the command; what becomes of it changes nothing."""
+        self._word(f"{PROGRAM}: {text}\n")
+
+    def _word(self, text: str) -> None:
+        try:
+            self.err.write(text)
+            self.err.flush()
+        except OSError:
+            _let_go(self.err)
 
     def progress_line(self) -> ProgressLine | None:
         """A progress line on standard error, if somebody can see it."""
         if not self.err.isatty() or os.environ.get("TERM") == "dumb":
             return None
         columns = os.get_terminal_size(self.err.fileno()).columns or _FALLBACK_COLUMNS
-        return ProgressLine(self._draw, max(_LEAST_COLUMNS, columns), time.monotonic)
-
-    def _draw(self, text: str) -> None:
-        self.err.write(text)
-        self.err.flush()
+        return ProgressLine(self._word, max(_LEAST_COLUMNS, columns), time.monotonic)
 
 
 def progress_of(line: ProgressLine | None) -> Progress:

@@ -33,8 +33,13 @@ class Board:
     roots: list[RootBoard]
     ready: bool = False
     state: Literal["starting", "running", "stopping", "stopped"] = "starting"
+    #: What the inspecting thread is at, and what it brought back and is being stored.
     current: tuple[Job, Watch] | None = None
+    keeping: Job | None = None
     inspections: int = 0
     #: Inspections by outcome, since the start.
     outcomes: dict[str, int] = field(default_factory=dict)
     open_alerts: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Events that standard output did not take, and why the last of them was not taken.
+    lost_events: int = 0
+    lost_reason: str | None = None

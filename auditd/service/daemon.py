@@ -2,12 +2,15 @@
 
     signals           received around everything, so that a second SIGTERM in the last write does no harm
       outer nursery   listens to signals
-        generation    store, log and one nursery with all services under one configuration:
+        generation    log and one nursery with all services under one configuration:
                       a keeper for each root, the scheduler's loop, the one inspecting task, the reporter
 
 SIGTERM and SIGINT cancel the generation: the inspection stops at its next chunk and its partial evidence is recorded.
 SIGHUP reads the configuration again: a bad one is refused and the old one stays; a new one begins a new generation;
 an unchanged one only opens the log anew.
+
+The store outlives a generation, and another store is open before the generation that uses the present one ends: a
+store that fails, or cannot be opened, leaves the daemon with what it has.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ import platform
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Final, NoReturn, TypeAlias
 
 import trio
@@ -34,8 +38,8 @@ from auditd.service import alerts, metrics, places, status
 from auditd.service.bell import Bell
 from auditd.service.board import Board, RootBoard
 from auditd.service.evidence_log import EvidenceLog
-from auditd.service.logging import Events, open_events, path_fields
-from auditd.service.recorder import LAST_WORD_SECONDS, Recorder
+from auditd.service.logging import Events, Output, open_events, path_fields
+from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
 from auditd.service.scanner import Scanner
 from auditd.service.scheduler import RootRules, Scheduler
 from auditd.service.systemd import Notifier, watchdog_seconds
@@ -64,9 +68,11 @@ def run(settings_loader: SettingsLoader) -> int:
 
 
 async def _main(load: SettingsLoader, settings: Settings) -> None:
-    events = open_events()
+    output = Output()
+    events = open_events(output)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals, Notifier() as notifier:
-        control = _Control(load, settings, events, notifier)
+        house = House(events, output, notifier)
+        control = _Control(load, settings, house, Generation(settings, house, await _opened(settings, house)))
         async with trio.open_nursery() as listening:
             listening.start_soon(control.listen, signals)
             await control.live()
@@ -74,68 +80,131 @@ async def _main(load: SettingsLoader, settings: Settings) -> None:
     events.info("daemon_stopped")
 
 
+@dataclass(frozen=True, slots=True)
+class House:
+    """What lives as long as the daemon."""
+
+    events: Events
+    output: Output
+    notifier: Notifier
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """An open store, and the trouble with it, which a change of the configuration does not end."""
+
+    store: Store
+    trouble: Trouble
+
+
+async def _opened(settings: Settings, house: House) -> Holding:
+    """The store of ``settings``; bringing an old one up to date may take minutes. ``AuditError`` if it cannot be used."""
+    if settings.log.form != "plain":
+        raise SettingsError("configuration", "log.form", f'"{settings.log.form}" is not written by this version yet')
+    async with _more_time(house.notifier):
+        opening = partial(Store, places.store_path(settings), writer=True)
+        store: Store | AuditError = await trio.to_thread.run_sync(_outcome, opening)
+    if isinstance(store, AuditError):
+        raise store
+    return Holding(store, Trouble("store", house.events))
+
+
+def _outcome(work: Callable[[], Store]) -> Store | AuditError:
+    """An error as a value: out of a nursery it would come wrapped."""
+    try:
+        return work()
+    except AuditError as error:
+        return error
+
+
+@asynccontextmanager
+async def _more_time(notifier: Notifier) -> AsyncIterator[None]:
+    """Ask systemd for more time to start, as long as the block runs."""
+
+    async def ask() -> NoReturn:
+        while True:
+            await notifier.more_time(_MORE_TIME_SECONDS)
+            await trio.sleep(_MORE_TIME_SECONDS / 3)
+
+    async with trio.open_nursery() as asking:
+        asking.start_soon(ask)
+        yield
+        asking.cancel_scope.cancel()
+
+
 class _Control:
     """What signals do: they end the generation, or begin the next one."""
 
-    def __init__(self, load: SettingsLoader, settings: Settings, events: Events, notifier: Notifier) -> None:
+    def __init__(self, load: SettingsLoader, settings: Settings, house: House, first: Generation) -> None:
         self._load = load
+        #: Those of the last generation that was made, which may not live yet.
         self._settings = settings
-        self._events = events
-        self._notifier = notifier
+        self._house = house
         self._stopping = False
-        #: The settings of the last generation that came to life.
-        self._served = settings
-        self._generation = Generation(settings, events, notifier)
+        self._generation = first
+        self._next: Generation | None = None
+        self._stores = [first.holding.store]
 
     async def live(self) -> None:
         """One generation after another until the end is asked for."""
-        self._events.info("daemon_started", version=__version__, pid=os.getpid(), roots=len(self._settings.roots))
-        while True:
-            await self._generation.live()
-            if self._stopping:
-                return
-            self._generation = self._next_generation()
-
-    def _next_generation(self) -> Generation:
-        """Serve the new settings; or the old ones, if the new ones name a store that cannot be used."""
+        events = self._house.events
+        events.info("daemon_started", version=__version__, pid=os.getpid(), roots=len(self._settings.roots))
         try:
-            generation = Generation(self._settings, self._events, self._notifier)
-        except AuditError as error:
-            self._events.error("config_rejected", reason=str(error))
-            self._settings = self._served
-            return Generation(self._settings, self._events, self._notifier)
-        self._served = self._settings
-        return generation
+            while True:
+                await self._generation.live()
+                if self._stopping or self._next is None:
+                    return
+                self._generation, self._next = self._next, None
+                self._close_stores(but=self._generation.holding.store)
+                events.info("config_reloaded", changed=True, roots=len(self._generation.settings.roots))
+        finally:
+            self._close_stores(but=None)
+
+    def _close_stores(self, but: Store | None) -> None:
+        for store in self._stores:
+            if store is not but:
+                store.close()
+        self._stores = [] if but is None else [but]
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
         """Serve signals one by one."""
         async for number in signals:
             if number == signal.SIGHUP:
-                await self._reload()
+                if not self._stopping:
+                    await self._reload()
             elif not self._stopping:
                 self._stopping = True
-                self._events.info("daemon_stopping", signal=signal.Signals(number).name)
+                self._house.events.info("daemon_stopping", signal=signal.Signals(number).name)
                 self._generation.stop()
-                await self._notifier.stopping()
+                await self._house.notifier.stopping()
 
     async def _reload(self) -> None:
-        await self._notifier.reloading()
+        """READY follows at once if nothing changes, else once the next generation has looked at its roots."""
+        await self._house.notifier.reloading()
         try:
             settings = await trio.to_thread.run_sync(self._load)
+            if settings != self._settings:
+                self._next = await self._made(settings)
+                self._settings = settings
         except AuditError as error:
-            self._events.error("config_rejected", reason=str(error))
+            self._house.events.error("config_rejected", reason=str(error))
         else:
-            self._events.info("config_reloaded", changed=settings != self._settings, roots=len(settings.roots))
-            self._adopt(settings)
-        await self._notifier.ready()
-
-    def _adopt(self, settings: Settings) -> None:
-        changed = settings != self._settings
-        self._settings = settings
-        if changed:
-            self._generation.end()
-        else:
+            if self._next is not None:
+                self._generation.end()
+                return
             self._generation.reopen_log()
+            self._house.events.info("config_reloaded", changed=False, roots=len(settings.roots))
+        if self._next is None and self._generation.is_ready:
+            await self._house.notifier.ready()
+
+    async def _made(self, settings: Settings) -> Generation:
+        """The next generation, with the present store or one that could be opened beside it."""
+        latest = self._next or self._generation
+        if places.store_path(settings) == latest.holding.store.path and settings.log.form == "plain":
+            return Generation(settings, self._house, latest.holding)
+        holding = await _opened(settings, self._house)
+        self._stores.append(holding.store)
+        return Generation(settings, self._house, holding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +218,29 @@ class _Parts:
 
 
 class Generation:
-    """Everything that lives under one configuration. Opens the store at once: ``AuditError`` if it cannot be served."""
+    """Everything that lives under one configuration. ``AuditError`` if it cannot be served."""
 
-    def __init__(self, settings: Settings, events: Events, notifier: Notifier) -> None:
-        self._settings = settings
-        self._events = events
-        self._notifier = notifier
+    def __init__(self, settings: Settings, house: House, holding: Holding) -> None:
+        self.settings = settings
+        self.holding = holding
+        self._house = house
+        self._events = house.events
+        self._notifier = house.notifier
         self._scope = trio.CancelScope()
         self._changed = Bell()
-        if settings.log.form != "plain":
-            raise SettingsError(
-                "configuration", "log.form", f'"{settings.log.form}" is not written by this version yet'
-            )
-        self._parts = self._build(Store(places.store_path(settings), writer=True))
+        self._parts = self._build()
 
-    def _build(self, store: Store) -> _Parts:
-        settings = self._settings
+    @property
+    def is_ready(self) -> bool:
+        """Every root was looked at, or is blind."""
+        return self._parts.board.ready
+
+    def _build(self) -> _Parts:
+        settings, store = self.settings, self.holding.store
         rules = [_rules(settings, index) for index in range(len(settings.roots))]
         board = Board(time.time(), [RootBoard(os.fsencode(root.path)) for root in settings.roots])
-        policy = _policy(settings)
-        recorder = Recorder(store, EvidenceLog(places.log_path(settings)), self._events, policy)
+        log = EvidenceLog(places.log_path(settings))
+        recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
         scheduler = Scheduler(
             rules=rules,
@@ -178,6 +250,11 @@ class Generation:
             board=board,
             rescan=lambda: _rescan(keepers),
         )
+
+        async def after_scan() -> None:
+            scheduler.scanned()
+            await recorder.tell_alerts()
+
         keepers.extend(
             RootKeeper(
                 scanner=Scanner(
@@ -193,7 +270,7 @@ class Generation:
                 board=board.roots[index],
                 events=self._events,
                 store_failed=recorder.store_trouble.begin,
-                after_scan=recorder.tell_alerts,
+                after_scan=after_scan,
                 changed=self._changed.ring,
             )
             for index, root in enumerate(settings.roots)
@@ -220,9 +297,12 @@ class Generation:
             stack.callback(parts.recorder.close)
             with self._scope:
                 async with trio.open_nursery() as services:
+                    # What may be tried is decided before anybody looks.
+                    await parts.recorder.begin_settings(_mark(self.settings))
                     services.start_soon(self._catch_up)
                     for keeper in parts.keepers:
                         services.start_soon(keeper.run)
+                    services.start_soon(parts.recorder.mend)
                     services.start_soon(parts.scheduler.turn, self._notifier, watchdog_seconds())
                     services.start_soon(parts.scheduler.work)
                     services.start_soon(self._announce_ready)
@@ -249,24 +329,22 @@ class Generation:
 
     def _reconsider(self, alert: Alert, now: float) -> Alert | None:
         """An open alert under this configuration."""
-        return alerts.by_policy(alert, self._severity(alert), _policy(self._settings), now)
+        return alerts.by_policy(alert, self._severity(alert), _policy(self.settings), now)
 
     def _severity(self, alert: Alert) -> Severity | None:
         """What the settings call an alert's finding where its artifact is; None if no root covers that any more."""
-        for index, root in enumerate(self._settings.roots):
+        for index, root in enumerate(self.settings.roots):
             below = alert.path.startswith(os.fsencode(root.path).rstrip(b"/") + b"/")
             if below and self._parts.keepers[index].covers(alert.path):
                 known = alert.code in FINDINGS
-                return severity_of(alert.code, applied(self._settings, root).severities) if known else alert.severity
+                return severity_of(alert.code, applied(self.settings, root).severities) if known else alert.severity
         return None
 
     async def _announce_ready(self) -> None:
         """READY once every root was looked at or is blind; until then ask systemd for time."""
-        async with trio.open_nursery() as waiting:
-            waiting.start_soon(self._ask_for_time)
+        async with _more_time(self._notifier):
             for keeper in self._parts.keepers:
                 await keeper.first_look.wait()
-            waiting.cancel_scope.cancel()
         board = self._parts.board
         board.ready = True
         board.state = "running"
@@ -274,11 +352,6 @@ class Generation:
         self._events.info("daemon_ready", roots=len(board.roots), blind_roots=blind)
         await self._notifier.ready()
         self._changed.ring()
-
-    async def _ask_for_time(self) -> NoReturn:
-        while True:
-            await self._notifier.more_time(_MORE_TIME_SECONDS)
-            await trio.sleep(_MORE_TIME_SECONDS / 3)
 
     # --- reporting ---------------------------------------------------------------------------------------
 
@@ -318,11 +391,14 @@ class Generation:
     async def _write_report(self) -> None:
         parts = self._parts
         now = time.time()
-        parts.board.open_alerts = await parts.recorder.count_open_alerts()
+        counts = await parts.recorder.count_open_alerts()
+        if counts is not None:
+            parts.board.open_alerts = counts
+        parts.board.lost_events, parts.board.lost_reason = self._house.output.lost, self._house.output.reason
         state = status.encode(status.snapshot(parts.board, parts.scheduler, parts.recorder, now))
         gauges = metrics.render(parts.board, parts.scheduler, parts.recorder, now)
-        textfile = self._settings.metrics.textfile
-        files = [(places.status_path(self._settings), state, 0o640)]
+        textfile = self.settings.metrics.textfile
+        files = [(places.status_path(self.settings), state, 0o640)]
         if textfile:
             # The collector runs as somebody else, and what is in it names no file.
             files.append((textfile, gauges, 0o644))
@@ -335,13 +411,13 @@ class Generation:
             await self._parts.recorder.repeat_alerts()
             await self._parts.recorder.tell_alerts()
             await self._parts.recorder.settle_log()
-            await self._parts.recorder.prune_daily(self._settings.store.retention_days)
+            await self._parts.recorder.prune_daily(self.settings.store.retention_days)
             self._watch_passes()
             self._changed.ring()
 
     def _watch_passes(self) -> None:
         """Say once of each root that no complete pass came for too long."""
-        longest = self._settings.alert.pass_overdue_hours * _HOUR
+        longest = self.settings.alert.pass_overdue_hours * _HOUR
         board = self._parts.board
         for root in board.roots:
             overdue = bool(longest) and time.time() - (root.pass_at or board.started_at) > longest
@@ -378,3 +454,8 @@ def _rules(settings: Settings, index: int) -> RootRules:
         configuration=configuration_digest(settings, root),
     )
     return RootRules(producer, what.hash, what.layout, what.severities)
+
+
+def _mark(settings: Settings) -> int:
+    """A number that differs when an inspection may come to another end."""
+    return int.from_bytes(sha256(repr((settings.inspect, settings.roots)).encode()).digest()[:7], "big")

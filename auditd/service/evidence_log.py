@@ -11,7 +11,19 @@ import os
 from contextlib import suppress
 from typing import Final
 
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+#: Whoever ships the log reads it by its group; the umask has no say.
+_MODE: Final = 0o640
+
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def _sync(descriptor: int) -> None:
+    """What cannot be synchronized, a device say, is no disk that failed."""
+    try:
+        os.fdatasync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def _write_whole(descriptor: int, line: bytes) -> None:
@@ -27,6 +39,8 @@ class EvidenceLog:
         self.path = path
         self._descriptor: int | None = None
         self._size = 0
+        #: Why lines that were written before the file was closed may not have reached the disk.
+        self._lost: OSError | None = None
 
     def write(self, line: bytes) -> None:
         """Append one line. On an error nothing of it stays in the file."""
@@ -41,17 +55,25 @@ class EvidenceLog:
         self._size += len(line)
 
     def sync(self) -> None:
-        """The lines are on the disk when this returns."""
+        """The lines are on the disk when this returns; after an error those since the last time may be lost for good.
+
+        The kernel tells of a failed write back once: that the next call succeeds says nothing of these lines.
+        """
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise lost
         if self._descriptor is not None:
-            os.fdatasync(self._descriptor)
+            _sync(self._descriptor)
 
     def reopen(self) -> None:
         """Close the file; the next line opens whatever has its name then."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             # A close that fails has closed all the same on Linux, and a second one may hit somebody else's file.
-            with suppress(OSError):
-                os.fdatasync(descriptor)
+            try:
+                _sync(descriptor)
+            except OSError as error:
+                self._lost = error
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -74,7 +96,7 @@ class EvidenceLog:
 
     def _open(self) -> int:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
-        descriptor = os.open(self.path, _FLAGS, 0o600)
+        descriptor = self._open_or_make()
         try:
             self._size = os.fstat(descriptor).st_size
             if self._size and os.pread(descriptor, 1, self._size - 1) != b"\n":
@@ -82,4 +104,13 @@ class EvidenceLog:
         except BaseException:
             os.close(descriptor)
             raise
+        return descriptor
+
+    def _open_or_make(self) -> int:
+        """A file that is there keeps its mode: whoever rotates may have given it another."""
+        with suppress(FileNotFoundError):
+            return os.open(self.path, _FLAGS)
+        descriptor = os.open(self.path, _FLAGS | os.O_CREAT, 0o600)
+        with suppress(OSError):
+            os.fchmod(descriptor, _MODE)
         return descriptor

@@ -8,11 +8,11 @@ through :func:`path_fields` or as JSON text with everything that a terminal woul
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
-from contextlib import suppress
 from typing import Any, Final, Protocol, TextIO
 
 import structlog
@@ -75,24 +75,68 @@ def _plain(_: Any, __: str, fields: MutableMapping[str, Any]) -> str:
     return render(fields)
 
 
-class _LineWriter:
-    """Whole lines on a stream. A reader that went away is no reason to stop auditing."""
+class _Standard:
+    """Standard output without a buffer: what it did not take must not come back at the end of the process."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._torn = False
+
+    def write(self, text: str) -> None:
+        """Write all of it. After an error the next line begins on a new one."""
+        rest = memoryview(("\n" * self._torn + text).encode("ascii"))
+        self._torn = False
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+                self._torn = bool(rest)
+        except BlockingIOError:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class _Stream(Protocol):
+    def write(self, text: str, /) -> Any: ...
+
+    def flush(self) -> Any: ...
+
+
+def _standard_output() -> _Stream:
+    try:
+        return _Standard(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return sys.stdout
+
+
+class Output:
+    """Where event lines go. A reader that went away, or a disk that is full, is no reason to stop auditing.
+
+    ``lost`` counts the lines that were not taken; ``reason`` is why the last of them was not.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.lost = 0
+        self.reason: str | None = None
+        self._stream: _Stream = stream or _standard_output()
 
     def msg(self, line: str) -> None:
-        with suppress(BrokenPipeError, ValueError):
+        """Write one line, or count it."""
+        try:
             self._stream.write(line + "\n")
             self._stream.flush()
+        except (OSError, ValueError) as error:
+            self.lost += 1
+            self.reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
     info = warning = error = critical = debug = msg
 
 
-def open_events(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> Events:
-    """The event log on ``stream`` (standard output)."""
+def open_events(output: TextIO | Output | None = None, environment: Mapping[str, str] = os.environ) -> Events:
+    """The event log on ``output`` (standard output)."""
     logger: Events = structlog.wrap_logger(
-        _LineWriter(stream or sys.stdout),
+        output if isinstance(output, Output) else Output(output),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -57,6 +57,7 @@ def render(board: Board, scheduler: Scheduler, recorder: Recorder, now: float) -
         "queue_due": ("Files that are due.", float(len(scheduler.queue))),
         "queue_settling": ("Files that are waiting to stand still.", float(len(scheduler.settler))),
         "oldest_pass_timestamp_seconds": ("The oldest complete pass of a root; 0 if one had none.", oldest_pass),
+        "lost_events": ("Events that standard output did not take since the start.", float(board.lost_events)),
         "written_timestamp_seconds": ("When this file was written.", now),
     }
     lines = [

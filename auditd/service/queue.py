@@ -49,6 +49,15 @@ class WorkQueue:
     def __contains__(self, path: bytes) -> bool:
         return path in self._jobs
 
+    def has(self, job: Job) -> bool:
+        """Whether this file is due in this state."""
+        there = self._jobs.get(job.path)
+        return there is not None and there[2].seen == job.seen
+
+    def holds(self, root: int) -> bool:
+        """Whether a file of this root is due; one that came to nothing and is tried again does not count."""
+        return any(job.root == root and job.urgency is not Urgency.RECHECK for _, _, job in self._jobs.values())
+
     def put(self, job: Job) -> None:
         """Add a file, or replace what was known of it; it keeps its place unless it became more urgent."""
         there = self._jobs.get(job.path)

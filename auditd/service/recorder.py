@@ -3,15 +3,19 @@
 A store or a log that fails is said once, holds every further inspection up and is tried again until it works: the
 daemon lives, and nothing is lost. Lines of the log are marked in the store in groups once they are on the disk; a
 crash before that repeats them, and the ``evidence_id`` tells a repeat.
+
+Several threads decide by what the store says: the one that records, and one scanner for each root. Whoever reads, decides
+and writes does all of it under one lock, or an alert that one of them cleared is put back by another.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import trio
 
@@ -24,6 +28,7 @@ from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode
 from auditd.service import alerts
+from auditd.service.bell import Bell
 from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, path_fields
 from auditd.service.queue import Job
@@ -66,12 +71,14 @@ class Trouble:
         self._what = what
         self._events = events
         self._wait = _RETRY_FIRST_SECONDS
+        self._begun = Bell()
 
     def begin(self, reason: str) -> None:
         """It failed."""
         if self.reason is None:
             self._events.error(f"{self._what}_failed", reason=reason)
         self.reason = reason
+        self._begun.ring()
 
     def end(self) -> None:
         """It works."""
@@ -80,6 +87,11 @@ class Trouble:
         self.reason = None
         self._wait = _RETRY_FIRST_SECONDS
 
+    async def begun(self) -> None:
+        """Wait until it fails."""
+        while self.reason is None:
+            await self._begun.wait()
+
     async def wait(self) -> None:
         """Wait before the next try, longer each time."""
         await trio.sleep(self._wait)
@@ -87,11 +99,21 @@ class Trouble:
 
 
 class Recorder:
-    """The one writer of store, log and events about artifacts. Its methods are called from the loop."""
+    """The one writer of store, log and events about artifacts. Its methods are called from the loop.
 
-    def __init__(self, store: Store, log: EvidenceLog, events: Events, policy: alerts.Policy) -> None:
+    Store, and its trouble, may be another recorder's before and after: it is not closed here.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        log: EvidenceLog,
+        events: Events,
+        policy: alerts.Policy,
+        store_trouble: Trouble | None = None,
+    ) -> None:
         self.store = store
-        self.store_trouble = Trouble("store", events)
+        self.store_trouble = store_trouble or Trouble("store", events)
         self.log_trouble = Trouble("log", events)
         self._log = log
         self._events = events
@@ -104,6 +126,10 @@ class Recorder:
         self._pruned_at: float | None = None
         self._limiter = trio.CapacityLimiter(1)
         self._telling = trio.Lock()
+        #: Held, in threads only, from reading what a decision rests on until it is stored.
+        self._deciding = threading.Lock()
+        #: Changes that the store did not take and that are waiting for their next try.
+        self._refused = 0
 
     @property
     def log_path(self) -> str:
@@ -133,14 +159,24 @@ class Recorder:
         self._events.error("inspection_failed", **path_fields(job.path), reason=printable(reason, 500))
 
         def remember() -> Known:
-            known = failed(self.store.known(job.path), job.seen, time.time())
-            self.store.remember(job.path, known)
+            with self._deciding:
+                known = failed(self.store.known(job.path), job.seen, time.time())
+                self.store.remember(job.path, known)
             return known
 
         return await self._until_stored(remember)
 
+    async def retry_at(self, path: bytes) -> float | None:
+        """When an artifact that came to nothing may be tried again (wall-clock seconds)."""
+        known = await self._until_stored(partial(self.store.known, path), commits=False)
+        return None if known is None else known.retry_at
+
     def _store(self, result: Result) -> Known:
         """In the thread: everything that the result changes, in one transaction."""
+        with self._deciding:
+            return self._decide(result)
+
+    def _decide(self, result: Result) -> Known:
         job, evidence, now = result.job, result.evidence, time.time()
         known = after(
             self.store.known(job.path),
@@ -167,18 +203,61 @@ class Recorder:
 
     # --- the ways to fail --------------------------------------------------------------------------------
 
-    async def _until_stored(self, work: Callable[[], T]) -> T:
-        """Do ``work`` on the store until it succeeds. A stop waits for the try under way, and not for another."""
+    async def _until_stored(self, work: Callable[[], T], *, commits: bool = True) -> T:
+        """Do ``work`` on the store until it succeeds. A stop waits for the try under way, and not for another.
+
+        Reading works on a disk that is full: only work that ``commits`` ends the trouble, and only if no other change
+        is still refused, for a small one may find room where a large one does not.
+        """
+        try:
+            value = await self._try_stored(work)
+        except StoreError as error:
+            self.store_trouble.begin(str(error))
+        else:
+            if commits and not self._refused:
+                self.store_trouble.end()
+            return value
+        self._refused += commits
+        try:
+            value = await self._try_stored_again(work)
+        finally:
+            self._refused -= commits
+        if commits and not self._refused:
+            self.store_trouble.end()
+        return value
+
+    async def _try_stored(self, work: Callable[[], T]) -> T:
+        with trio.CancelScope(shield=True):
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
+    async def _try_stored_again(self, work: Callable[[], T]) -> T:
         while True:
+            await self.store_trouble.wait()
             try:
-                with trio.CancelScope(shield=True):
-                    value = await trio.to_thread.run_sync(work, limiter=self._limiter)
+                return await self._try_stored(work)
             except StoreError as error:
                 self.store_trouble.begin(str(error))
-                await self.store_trouble.wait()
+
+    async def store_failed(self, reason: str) -> None:
+        """Somebody else's work on the store failed: say so, and wait before it is tried again."""
+        self.store_trouble.begin(reason)
+        await self.store_trouble.wait()
+
+    async def mend(self) -> NoReturn:
+        """For ever: where the store failed and nobody has anything to write, find out when it takes changes again."""
+        while True:
+            await self.store_trouble.begun()
+            await self.store_trouble.wait()
+            if self._refused or self.store_trouble.reason is None:
+                continue
+            try:
+                await self._try_stored(self.store.prove)
+            except StoreError as error:
+                self.store_trouble.begin(str(error))
             else:
-                self.store_trouble.end()
-                return value
+                if not self._refused:
+                    self.store_trouble.end()
+            await trio.lowlevel.checkpoint()
 
     async def catch_up(self) -> None:
         """Write every line that is committed and not written, however long the log fails."""
@@ -199,7 +278,6 @@ class Recorder:
         except OSError as error:
             self.log_trouble.begin(f"{printable(self._log.path)}: {error.strerror or error}")
         else:
-            self.store_trouble.end()
             self.log_trouble.end()
             return True
         return False
@@ -214,9 +292,17 @@ class Recorder:
             self._unmarked += 1
             if self._unmarked >= _MARK_EVERY:
                 self._mark()
+        if self.log_trouble.reason is not None:
+            # Only what is on the disk shows that the log works again.
+            self._mark()
 
     def _mark(self) -> None:
-        self._log.sync()
+        try:
+            self._log.sync()
+        except OSError:
+            # What was written since the last time may be lost, and is written again.
+            self._written, self._unmarked = self._marked, 0
+            raise
         if self._written > self._marked:
             self.store.mark_logged(self._written)
         self._marked = self._written
@@ -224,6 +310,8 @@ class Recorder:
 
     async def settle_log(self) -> None:
         """Mark the lines that were written; called when there is nothing else to do, and at the end."""
+        if self.log_trouble.reason is not None and not await self._write_lines():
+            return
         if not self._unmarked:
             return
         try:
@@ -233,9 +321,7 @@ class Recorder:
             self.store_trouble.begin(str(error))
         except OSError as error:
             # Tried again a minute later, or with the next line; at worst some lines are written twice.
-            self.log_trouble.begin(f"{printable(self._log.path)}: {error.strerror}")
-        else:
-            self.log_trouble.end()
+            self.log_trouble.begin(f"{printable(self._log.path)}: {error.strerror or error}")
 
     async def prune_daily(self, retention_days: float) -> None:
         """Once a day: let go of records older than the retention that nothing needs, a few at a time."""
@@ -251,18 +337,17 @@ class Recorder:
         if records:
             self._events.info("evidence_pruned", records=records)
 
-    async def count_open_alerts(self) -> dict[tuple[str, str], int]:
-        """How many alerts are open, by code and severity; none while the store fails."""
+    async def count_open_alerts(self) -> dict[tuple[str, str], int] | None:
+        """How many alerts are open, by code and severity; None while the store fails."""
         try:
             return await trio.to_thread.run_sync(self.store.count_open_alerts, limiter=self._limiter)
         except StoreError as error:
             self.store_trouble.begin(str(error))
-            return {}
+            return None
 
     def close(self) -> None:
-        """Close log and store; their locks are released."""
+        """Close the log."""
         self._log.reopen()
-        self.store.close()
 
     def reopen_log(self) -> None:
         """The log was rotated: the next line goes to a new file."""
@@ -310,10 +395,11 @@ class Recorder:
 
     def forget(self, path: bytes, cleared_as: ClearedAs) -> bool:
         """Blocking, from any thread: an artifact is gone; its alerts are cleared, to be told. Whether it was known."""
-        if self.store.known(path) is None:
-            return False
-        now = time.time()
-        self.store.forget(path, [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)])
+        with self._deciding:
+            if self.store.known(path) is None:
+                return False
+            now = time.time()
+            self.store.forget(path, [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)])
         return True
 
     def say_removed(self, path: bytes, cleared_as: ClearedAs) -> None:
@@ -324,13 +410,29 @@ class Recorder:
         """Let ``change`` decide on every open alert, and tell what it changed."""
 
         def go_through() -> None:
-            for alert in self.store.all_open_alerts():
-                changed = change(alert)
-                if changed is not None:
-                    self.store.put_alerts([changed])
+            with self._deciding:
+                for alert in self.store.all_open_alerts():
+                    changed = change(alert)
+                    if changed is not None:
+                        if changed.cleared_as == "configuration":
+                            self._look_again(alert.path)
+                        self.store.put_alerts([changed])
 
         await self._until_stored(go_through)
         await self.tell_alerts()
+
+    def _look_again(self, path: bytes) -> None:
+        """What its file shows is an alert no more; should the settings make it one again, that is found by a look."""
+        known = self.store.known(path)
+        if known is not None and known.fingerprint is not None:
+            self.store.remember(path, replace(known, fingerprint=None))
+
+    async def begin_settings(self, mark: int) -> None:
+        """Delays of tries that failed under other settings are over. A store that fails costs only the haste."""
+        try:
+            await self._try_stored(partial(self.store.begin_settings, mark))
+        except StoreError as error:
+            self.store_trouble.begin(str(error))
 
     async def repeat_alerts(self) -> None:
         """Say again what has been open for long enough since it was last told."""
@@ -339,9 +441,10 @@ class Recorder:
         now = time.time()
 
         def repeat() -> int:
-            due = self.store.alerts_told_before(now - self._policy.repeat_seconds)
-            if due:
-                self.store.put_alerts(alerts.repeat(alert, now) for alert in due)
+            with self._deciding:
+                due = self.store.alerts_told_before(now - self._policy.repeat_seconds)
+                if due:
+                    self.store.put_alerts(alerts.repeat(alert, now) for alert in due)
             return len(due)
 
         if await self._until_stored(repeat):

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, Literal, NoReturn, TypeAlias
 
 import trio
 
 from auditd.archive.rows import ClearedAs
-from auditd.archive.state import Fingerprint, Need, need
+from auditd.archive.state import RETRY_LONGEST_SECONDS, Fingerprint, Need, need
+from auditd.errors import StoreError
 from auditd.evidence.record import Evidence, Producer, Severity
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import HashMode, Request
@@ -60,7 +61,12 @@ class _Failed:
     reason: str
 
 
-_Attempt: TypeAlias = Result | _Unsettled | _Failed | None
+_Attempt: TypeAlias = Result | _Unsettled | _Failed | Literal[Need.LATER] | None
+
+
+def _due_at(retry_at: float, now: float, wall: float) -> float:
+    """A wall-clock time in the monotonic clock: not in the past, and not further away than any delay is."""
+    return now + min(max(0.0, retry_at - wall), RETRY_LONGEST_SECONDS)
 
 
 class Scheduler:
@@ -101,22 +107,19 @@ class Scheduler:
     def _take_offers(self, offers: Iterable[Offer]) -> None:
         now, wall = trio.current_time(), time.time()
         for offer in offers:
-            if offer.retry_at is None:
+            if offer.retry_at is not None:
+                self.settler.later(offer.job, _due_at(offer.retry_at, now, wall))
+            elif not self.queue.has(offer.job):
+                # One that changed while it was due has to stand still again and has lost its turn.
+                self.queue.discard(offer.job.path)
                 self.settler.observe(offer.job, now, wall)
-                self._forget_stale(offer.job)
-            else:
-                self.settler.later(offer.job, now + max(0.0, offer.retry_at - wall))
         self._turn.ring()
-
-    def _forget_stale(self, job: Job) -> None:
-        """A file that waits to stand still again has lost its turn."""
-        if job.path in self.settler:
-            self.queue.discard(job.path)
 
     def _take_removed(self, path: bytes, cleared_as: ClearedAs) -> None:
         self.settler.discard(path)
         self.queue.discard(path)
         self._recorder.say_removed(path, cleared_as)
+        self._turn.ring()
 
     # --- the loop ----------------------------------------------------------------------------------------
 
@@ -124,6 +127,7 @@ class Scheduler:
         """Move what is due into the queue and feed the watchdog, for ever."""
         longest = min(_LONGEST_TURN_SECONDS, (watchdog_seconds or float("inf")) / 3)
         while True:
+            self._decide_passes()
             for job in self.settler.due(trio.current_time()):
                 self.queue.put(job)
             if len(self.queue):
@@ -135,15 +139,35 @@ class Scheduler:
             wait = longest if next_due is None else min(longest, next_due - trio.current_time())
             await self._turn.wait(wait)
 
+    def _decide_passes(self) -> None:
+        """A scan is a pass over its root once nothing that has to be read there is left."""
+        if self.queue.overflowed or self.settler.overflowed:
+            return
+        current = None if self._board.current is None else self._board.current[0]
+        busy = {job.root for job in (current, self._board.keeping) if job is not None}
+        for index, root in enumerate(self._board.roots):
+            if root.pass_at == root.scanned_at or index in busy:
+                continue
+            if not self.queue.holds(index) and not self.settler.holds(index):
+                root.pass_at = root.scanned_at
+
+    def scanned(self) -> None:
+        """A scanner has finished a look, and what it found was offered."""
+        self._turn.ring()
+
     def _is_stalled(self) -> bool:
-        """Whether a read has not come back for longer than one may take: then the watchdog is left to starve."""
+        """Whether a read has not come back for longer than one may take: then the watchdog is left to starve.
+
+        A store or log that fails is waited for, and is no stall.
+        """
         current = self._board.current
         return current is not None and current[1].silent_seconds() > self._limits.stall_seconds
 
     def _recover_forgotten(self) -> None:
         """Once there is room again, look for what had to be forgotten."""
         overflowed = self.queue.overflowed or self.settler.overflowed
-        if overflowed and not len(self.queue) and self.settler.has_room and self._board.current is None:
+        idle = self._board.current is None and self._board.keeping is None and not len(self.queue)
+        if overflowed and idle and self.settler.has_room:
             self.queue.overflowed = self.settler.overflowed = False
             self._rescan()
 
@@ -162,28 +186,42 @@ class Scheduler:
 
     async def _idle(self) -> None:
         await self._recorder.settle_log()
-        if not (self.queue.overflowed or self.settler.overflowed):
-            for root in self._board.roots:
-                root.pass_at = root.scanned_at
         if not len(self.queue):
             await self._work.wait()
 
     async def _inspect(self, job: Job) -> None:
+        self._board.keeping = job
+        try:
+            await self._keep(job, await self._attempted(job))
+        except StoreError as error:
+            # Before the wait: should the file go meanwhile, it is known where to take it from.
+            self.queue.put(job)
+            self._board.keeping = None
+            await self._recorder.store_failed(str(error))
+        finally:
+            self._board.keeping = None
+
+    async def _attempted(self, job: Job) -> _Attempt:
         watch = Watch(self._limits.inspection_seconds)
         self._board.current = (job, watch)
         try:
-            attempt = await in_thread(self._limiter, partial(self._attempt, job, watch))
-            match attempt:
-                case Result():
-                    await self._keep(attempt)
-                case _Unsettled(again):
-                    self.settler.unsettled(again, trio.current_time())
-                case _Failed(reason):
-                    await self._keep_failure(job, reason)
-                case None:
-                    await trio.lowlevel.checkpoint()
+            return await in_thread(self._limiter, partial(self._attempt, job, watch))
         finally:
             self._board.current = None
+
+    async def _keep(self, job: Job, attempt: _Attempt) -> None:
+        match attempt:
+            case Result():
+                await self._keep_result(attempt)
+            case _Unsettled(again):
+                self.settler.unsettled(again, trio.current_time())
+            case _Failed(reason):
+                await self._recorder.remember_failure(job, reason)
+                await self._again_later(job)
+            case Need.LATER:
+                await self._again_later(job)
+            case None:
+                await trio.lowlevel.checkpoint()
 
     def _attempt(self, job: Job, watch: Watch) -> _Attempt:
         """In the thread: look whether the file is still as it was and still needed, then inspect it."""
@@ -210,8 +248,10 @@ class Scheduler:
             run=store.run,
             now=time.time(),
         )
-        if wanted in {Need.NOTHING, Need.LATER}:
+        if wanted is Need.NOTHING:
             return None
+        if wanted is Need.LATER:
+            return wanted
         asked: HashMode = "header" if rules.hash == "full" and wanted is Need.HEADER else rules.hash
         evidence = self._look(job, rules, asked, watch)
         if isinstance(evidence, _Failed):
@@ -236,7 +276,7 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 (the inspector promises not to raise; one file must not stop all)
             return _Failed(f"{type(error).__name__}: {error}")
 
-    async def _keep(self, result: Result) -> None:
+    async def _keep_result(self, result: Result) -> None:
         evidence = result.evidence
         self._board.inspections += 1
         self._board.outcomes[evidence.outcome] = self._board.outcomes.get(evidence.outcome, 0) + 1
@@ -247,11 +287,8 @@ class Scheduler:
         elif following is Need.LATER:
             await self._again_later(job)
 
-    async def _keep_failure(self, job: Job, reason: str) -> None:
-        await self._recorder.remember_failure(job, reason)
-        await self._again_later(job)
-
     async def _again_later(self, job: Job) -> None:
-        known = await in_thread(self._limiter, partial(self._recorder.store.known, job.path))
-        if known is not None and known.retry_at is not None:
-            self.settler.later(job, trio.current_time() + max(0.0, known.retry_at - time.time()))
+        retry_at = await self._recorder.retry_at(job.path)
+        if retry_at is not None:
+            again = Job(job.path, job.root, job.seen, job.trigger, Urgency.RECHECK)
+            self.settler.later(again, _due_at(retry_at, trio.current_time(), time.time()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auditd.archive.state import Fingerprint
-from auditd.service.queue import Job
+from auditd.service.queue import Job, Urgency
 
 _NANOSECONDS: Final = 1_000_000_000
 
@@ -53,6 +53,13 @@ class Settler:
 
     def __contains__(self, path: bytes) -> bool:
         return path in self._waiting
+
+    def holds(self, root: int) -> bool:
+        """Whether a file of this root waits to stand still; one that came to nothing and is tried again does not count."""
+        return any(
+            waiting.job.root == root and waiting.job.urgency is not Urgency.RECHECK
+            for waiting in self._waiting.values()
+        )
 
     def observe(self, job: Job, now: float, wall: float) -> None:
         """A file was seen. Seen again unchanged it goes on waiting; changed, it waits from now on."""

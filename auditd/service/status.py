@@ -45,6 +45,7 @@ def snapshot(board: Board, scheduler: Scheduler, recorder: Recorder, now: float)
             {"code": code, "severity": severity, "open": count}
             for (code, severity), count in sorted(board.open_alerts.items())
         ],
+        "output": {"lost": board.lost_events, "reason": board.lost_reason},
         "store": {"path": printable(recorder.store.path), "failed": recorder.store_trouble.reason},
         "log": {"path": printable(recorder.log_path), "failed": recorder.log_trouble.reason},
     }
@@ -98,6 +99,9 @@ def write_atomically(path: str, content: bytes, mode: int) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            # The umask has no say; a file system without modes does.
+            with suppress(OSError):
+                os.fchmod(file.fileno(), mode)
             file.write(content)
         os.replace(temporary, path)
     except BaseException:

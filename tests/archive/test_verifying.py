@@ -119,7 +119,7 @@ def test_every_bit_of_the_file(store: Path, tmp_path: Path) -> None:
     with closing(connect_reader(str(store))) as connection:
         expected = [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]
     copy = tmp_path / "copy.sqlite"
-    for index in range(0, len(content), 7):
+    for index in range(0, len(content), 251):
         copy.write_bytes(content[:index] + bytes([content[index] ^ (1 << (index % 8))]) + content[index + 1 :])
         try:
             found, _ = broken(copy)

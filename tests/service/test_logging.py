@@ -87,7 +87,7 @@ def test_log_directories_and_modes(tmp_path: Path) -> None:
     log.write(b"{}\n")
     log.sync()
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "new" / "evidence.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new" / "evidence.jsonl").stat().st_mode & 0o777 == 0o640
     log.reopen()
 
 

@@ -57,12 +57,16 @@ class Desk:
         policy = Policy("warning", repeat_seconds)
         self.recorder = Recorder(self.store, EvidenceLog(str(self.log)), self.heard, policy)
 
+    def close(self) -> None:
+        self.recorder.close()
+        self.store.close()
+
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
-    made.recorder.close()
+    made.close()
 
 
 def record(*findings: Finding, number: int = 0, **changes: Any) -> Evidence:
@@ -120,7 +124,7 @@ async def test_repeated_after_a_while_and_not_before(tmp_path: Path) -> None:
         desk.heard.events.clear()
         await desk.recorder.repeat_alerts()
         assert desk.heard.names == expected
-        desk.recorder.close()
+        desk.close()
 
 
 async def test_lines_are_marked_once_they_are_on_the_disk(desk: Desk) -> None:
@@ -132,12 +136,12 @@ async def test_lines_are_marked_once_they_are_on_the_disk(desk: Desk) -> None:
 
 async def test_a_line_that_an_earlier_run_did_not_write(desk: Desk, tmp_path: Path) -> None:
     await desk.recorder.record(result(record()))
-    desk.recorder.close()
+    desk.close()
     (tmp_path / "evidence.jsonl").unlink()
     again = Desk(tmp_path)
     await again.recorder.catch_up()
     assert [json.loads(line)["detail"] for line in again.log.read_text().splitlines()] == ["summary"]
-    again.recorder.close()
+    again.close()
 
 
 async def test_an_alarm_is_said_though_the_log_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,70 @@
+"""Picks a command, runs it, and turns how it ended into an exit status."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Final
+
+from auditd import __version__
+from auditd.cli import beginning
+from auditd.cli.commands import COMMANDS
+from auditd.cli.status import Status
+from auditd.cli.terminal import PROGRAM, OutputError, Terminal
+from auditd.errors import AuditError, SettingsError, UsageError
+
+_DESCRIPTION: Final = "Is every byte of your model files accounted for?"
+_STATUSES: Final = (
+    "exit status: 0 nothing wrong; 1 findings; 2 the command line or the configuration is wrong; "
+    "3 could not look, or not to the end"
+)
+
+
+def _parser(arguments: Sequence[str]) -> ArgumentParser:
+    parser = ArgumentParser(prog=PROGRAM, description=_DESCRIPTION, epilog=_STATUSES)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        below = commands.add_parser(command.name, help=command.does, description=f"{command.does}.", epilog=_STATUSES)
+        # Only what can be meant is imported: most of a short command's time is imports.
+        if command.name in arguments:
+            module = command.load()
+            module.configure(below)
+            below.set_defaults(run=module.run)
+    return parser
+
+
+def _parsed(arguments: Sequence[str], terminal: Terminal) -> Namespace:
+    try:
+        return _parser(arguments).parse_args(arguments)
+    except SystemExit:
+        # What argparse said is still on its way.
+        terminal.flush()
+        raise
+
+
+def _exit_status(error: AuditError) -> Status:
+    return Status.USAGE if isinstance(error, UsageError | SettingsError) else Status.NOT_SEEN
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status."""
+    terminal = Terminal.standard()
+    try:
+        chosen = _parsed(arguments, terminal)
+        beginning.over()
+        status: int = chosen.run(chosen, terminal)
+        terminal.flush()
+    except OutputError as error:
+        terminal.abandon()
+        if not error.reader_left:
+            terminal.say(str(error))
+        return Status.NOT_SEEN
+    except AuditError as error:
+        terminal.say(str(error))
+        return _exit_status(error)
+    except KeyboardInterrupt:
+        # Whoever read it was very likely interrupted, too.
+        terminal.abandon()
+        return Status.NOT_SEEN
+    return status
