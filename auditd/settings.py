@@ -1,6 +1,7 @@
 """The settings: TOML text in, frozen values out. Pure; whoever has the file reads it.
 
-:func:`parse` refuses what it does not know and says where: the file, the dotted key and what is allowed.
+:func:`parse` refuses what it does not know and says where: the file, the dotted key and what is allowed;
+:func:`review` finds all such mistakes.
 Each setting is declared twice and nowhere else: its name, type and default in a dataclass, what is allowed
 in :data:`_TABLES`. Units stand in the names. A duration or a rate of 0 means none where 0 is allowed.
 """
@@ -14,7 +15,6 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import permutations
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -27,7 +27,8 @@ from auditd.evidence.text import printable, quoted
 from auditd.inspection.request import HashMode
 
 WatchMode: TypeAlias = Literal["auto", "events", "poll"]
-LogForm: TypeAlias = Literal["plain", "ecs"]
+#: The Elastic Common Schema is not written by this version.
+LogForm: TypeAlias = Literal["plain"]
 Seconds: TypeAlias = int | float
 Severities: TypeAlias = Mapping[str, Severity]
 
@@ -67,7 +68,7 @@ class InspectSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSettings:
-    """When files are looked at. ``scrub_days`` 0 turns the slow re-hash of everything off."""
+    """When files are looked at. The slow re-hash of everything is not in this version: ``scrub_*`` do nothing yet."""
 
     settle_seconds: Seconds = 10
     rescan_seconds: Seconds = 300
@@ -112,7 +113,7 @@ class MetricsSettings:
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
-    """For the second process, the only one that uses the network; nothing means off."""
+    """For the second process, which is not in this version: nothing acts upon these yet. Nothing means off."""
 
     webhook: str = ""
     listen: str = ""
@@ -135,12 +136,20 @@ class Settings:
 # --- what is allowed -------------------------------------------------------------------------------------
 
 
-class _RefusedError(Exception):
+@dataclass(frozen=True, slots=True)
+class _Refusal:
     """A value that a rule does not take: what it allows, and the part of the key below the setting's own."""
 
-    def __init__(self, allowed: str, below: str = "") -> None:
-        self.allowed = allowed
-        self.below = below
+    allowed: str
+    found: object
+    below: str = ""
+
+
+class _RefusedError(Exception):
+    """All that a rule does not take in one value."""
+
+    def __init__(self, *refusals: _Refusal) -> None:
+        self.refusals = refusals
 
 
 #: Takes what TOML gave and returns what the dataclass holds, or raises :class:`_RefusedError`.
@@ -152,7 +161,7 @@ def _rule(allowed: str, accepts: Callable[[Any], bool], *types: type) -> _Rule:
 
     def read(value: object) -> object:
         if type(value) not in types or not accepts(value):
-            raise _RefusedError(allowed)
+            raise _RefusedError(_Refusal(allowed, value))
         return value
 
     return read
@@ -204,21 +213,30 @@ def _directory(value: object) -> str:
 def _patterns(value: object) -> tuple[str, ...]:
     allowed = "a list of name patterns, none of them empty"
     if not isinstance(value, list):
-        raise _RefusedError(allowed)
-    for index, item in enumerate(value):
-        if not isinstance(item, str) or not item or "\0" in item:
-            raise _RefusedError(allowed, f"[{index}]")
+        raise _RefusedError(_Refusal(allowed, value))
+    refusals = [
+        _Refusal(allowed, item, f"[{index}]")
+        for index, item in enumerate(value)
+        if not isinstance(item, str) or not item or "\0" in item
+    ]
+    if refusals:
+        raise _RefusedError(*refusals)
     return tuple(value)
 
 
 def _severities(value: object) -> Severities:
     if not isinstance(value, dict):
-        raise _RefusedError("a table of finding codes and severities")
+        raise _RefusedError(_Refusal("a table of finding codes and severities", value))
+    refusals = []
     for code, severity in value.items():
         if code not in FINDINGS:
-            raise _RefusedError("a finding code: " + ", ".join(sorted(FINDINGS)), f".{printable(code, 80)}")
+            allowed = "a finding code: " + ", ".join(sorted(FINDINGS))
+            refusals.append(_Refusal(allowed, code, f".{printable(code, 80)}"))
         if severity not in SEVERITY_ORDER:
-            raise _RefusedError("one of " + ", ".join(f'"{name}"' for name in SEVERITY_ORDER), f".{code}")
+            allowed = "one of " + ", ".join(f'"{name}"' for name in SEVERITY_ORDER)
+            refusals.append(_Refusal(allowed, severity, f".{printable(code, 80)}"))
+    if refusals:
+        raise _RefusedError(*refusals)
     return MappingProxyType(dict(value))
 
 
@@ -238,7 +256,8 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
         {
             "hash": _HASH,
             "layout": _LAYOUT,
-            "stall_seconds": _duration(1, _DAY),
+            # Less is not told from a disk that spins up.
+            "stall_seconds": _duration(5, _DAY),
             "inspection_seconds": _number(1, 30 * _DAY, int, float, none=True),
             "read_bytes_per_second": _RATE,
         },
@@ -264,7 +283,7 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
         },
     ),
     "store": (StoreSettings, {"path": _PATH, "retention_days": _duration(1, _CENTURY_DAYS)}),
-    "log": (LogSettings, {"path": _PATH, "form": _one_of(*get_args(LogForm))}),
+    "log": (LogSettings, {"path": _PATH, "form": _rule('"plain", the only form that this version writes', "plain".__eq__, str)}),
     "metrics": (
         MetricsSettings,
         {"textfile": _rule('"" (none) or an absolute path', lambda value: not value or _is_path(value), str)},
@@ -277,6 +296,11 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
         },
     ),
 }
+
+#: Settings that are taken, and that nothing in this version acts upon.
+WITHOUT_EFFECT: Final = frozenset(
+    {"schedule.scrub_days", "schedule.scrub_bytes_per_second", "notify.webhook", "notify.listen"}
+)
 
 _ROOT_RULES: Final[dict[str, _Rule]] = {
     "path": _directory,
@@ -295,47 +319,64 @@ _ROOT_RULES: Final[dict[str, _Rule]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads tables of one file, so that every refusal names it."""
+    """Reads tables of one file and keeps what is wrong with them, each mistake with its place."""
 
     source: str
+    mistakes: list[SettingsError] = field(default_factory=list)
+    #: The dotted keys of the settings that were given and taken.
+    given: list[str] = field(default_factory=list)
 
-    def refuse(self, key: str, problem: str) -> SettingsError:
-        return SettingsError(printable(self.source), key, problem)
+    def mistake(self, key: str, problem: str) -> None:
+        self.mistakes.append(SettingsError(printable(self.source), key, problem))
 
     def table(self, value: object, key: str, rules: Mapping[str, _Rule]) -> dict[str, Any]:
-        """The settings that are given in one table, read by its rules."""
+        """The settings that are given in one table, read by its rules, without those that are wrong."""
         if not isinstance(value, dict):
-            raise self.refuse(key, f"must be a table [{key}], not {_shown(value)}")
-        return {name: self.value(item, name, key, rules) for name, item in value.items()}
+            self.mistake(key, f"must be a table [{key}], not {_shown(value)}")
+            return {}
+        taken: dict[str, Any] = {}
+        for name, item in value.items():
+            place = f"{key}.{printable(name, 80)}"
+            rule = rules.get(name)
+            if rule is None:
+                self.mistake(place, f"no such setting; [{key}] knows {', '.join(rules)}")
+                continue
+            try:
+                taken[name] = rule(item)
+            except _RefusedError as refused:
+                for refusal in refused.refusals:
+                    self.mistake(place + refusal.below, f"must be {refusal.allowed}; found {_shown(refusal.found)}")
+            else:
+                self.given.append(place)
+        return taken
 
-    def value(self, value: object, name: str, table: str, rules: Mapping[str, _Rule]) -> object:
-        key = f"{table}.{printable(name, 80)}"
-        rule = rules.get(name)
-        if rule is None:
-            raise self.refuse(key, f"no such setting; [{table}] knows {', '.join(rules)}")
-        try:
-            return rule(value)
-        except _RefusedError as refused:
-            problem = f"must be {refused.allowed}"
-            raise self.refuse(key + refused.below, f"{problem}; found {_shown(value)}") from None
-
-    def root(self, value: object, index: int) -> Root:
+    def root(self, value: object, index: int) -> Root | None:
         key = f"root[{index}]"
-        given = self.table(value, key, _ROOT_RULES)
-        if "path" not in given:
-            raise self.refuse(f"{key}.path", "is missing; must be an absolute path")
-        return Root(**given)
+        taken = self.table(value, key, _ROOT_RULES)
+        if isinstance(value, dict) and "path" not in value:
+            self.mistake(f"{key}.path", "is missing; must be an absolute path")
+        return Root(**taken) if "path" in taken else None
 
     def roots(self, value: object) -> tuple[Root, ...]:
         if not isinstance(value, list):
-            raise self.refuse("root", f"must be tables [[root]], not {_shown(value)}")
-        roots = tuple(self.root(item, index) for index, item in enumerate(value))
-        for (inner_index, inner), (outer_index, outer) in permutations(enumerate(roots), 2):
-            if _claims(outer, inner) and (inner.path != outer.path or inner_index > outer_index):
+            self.mistake("root", f"must be tables [[root]], not {_shown(value)}")
+            return ()
+        read = [(index, self.root(item, index)) for index, item in enumerate(value)]
+        roots = [(index, root) for index, root in read if root is not None]
+        for inner_index, inner in roots:
+            self.place(inner_index, inner, roots)
+        return tuple(root for _, root in roots)
+
+    def place(self, index: int, inner: Root, roots: list[tuple[int, Root]]) -> None:
+        """Whether another root claims the files of this one; of two with the same path the later one is wrong."""
+        for outer_index, outer in roots:
+            if outer_index == index or not _claims(outer, inner):
+                continue
+            if inner.path != outer.path or index > outer_index:
                 problem = f"lies within root[{outer_index}], {quoted(outer.path)}: a file must have one root"
                 remedy = "exclude it there by its path below that root, or leave one of them out"
-                raise self.refuse(f"root[{inner_index}].path", f"{problem}; {remedy}")
-        return roots
+                self.mistake(f"root[{index}].path", f"{problem}; {remedy}")
+                return
 
 
 def _shown(value: object) -> str:
@@ -352,23 +393,44 @@ def _claims(outer: Root, inner: Root) -> bool:
     return outer.recursive and inner.path.startswith(above) and inner.path.removeprefix(above) not in excluded
 
 
-def parse(text: str, source: str) -> Settings:
-    """The settings in ``text``; ``source`` is the file's name for messages. Raises ``SettingsError``."""
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What is to be said about a configuration; ``settings`` None if it is refused."""
+
+    settings: Settings | None
+    mistakes: tuple[SettingsError, ...] = ()
+    #: The settings given that are among :data:`WITHOUT_EFFECT`.
+    without_effect: tuple[str, ...] = ()
+
+
+def review(text: str, source: str) -> Review:
+    """All that is wrong with the settings in ``text``; ``source`` is the file's name for messages."""
     reader = _Reader(source)
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise reader.refuse("", f"is not TOML: {printable(str(error), 200)}") from None
+        reader.mistake("", f"is not TOML: {printable(str(error), 200)}")
+        return Review(None, tuple(reader.mistakes))
     for name in document:
         if name != "root" and name not in _TABLES:
             problem = f"no such table; allowed are [[root]], {', '.join(f'[{table}]' for table in _TABLES)}"
-            raise reader.refuse(printable(name, 80), problem)
+            reader.mistake(printable(name, 80), problem)
     parts = {
         name: values(**reader.table(document[name], name, rules))
         for name, (values, rules) in _TABLES.items()
         if name in document
     }
-    return Settings(roots=reader.roots(document.get("root", [])), **parts)
+    settings = Settings(roots=reader.roots(document.get("root", [])), **parts)
+    without_effect = tuple(key for key in reader.given if key in WITHOUT_EFFECT)
+    return Review(None if reader.mistakes else settings, tuple(reader.mistakes), without_effect)
+
+
+def parse(text: str, source: str) -> Settings:
+    """The settings in ``text``; ``source`` is the file's name for messages. Raises the first mistake: ``SettingsError``."""
+    reviewed = review(text, source)
+    if reviewed.settings is None:
+        raise reviewed.mistakes[0]
+    return reviewed.settings
 
 
 # --- what applies to a file ------------------------------------------------------------------------------

@@ -99,14 +99,18 @@ class Holding:
 
 async def _opened(settings: Settings, house: House) -> Holding:
     """The store of ``settings``; bringing an old one up to date may take minutes. ``AuditError`` if it cannot be used."""
-    if settings.log.form != "plain":
-        raise SettingsError("configuration", "log.form", f'"{settings.log.form}" is not written by this version yet')
+    _check(settings)
     async with _more_time(house.notifier):
         opening = partial(Store, places.store_path(settings), writer=True)
         store: Store | AuditError = await trio.to_thread.run_sync(_outcome, opening)
     if isinstance(store, AuditError):
         raise store
     return Holding(store, Trouble("store", house.events))
+
+
+def _check(settings: Settings) -> None:
+    if settings.log.form != "plain":
+        raise SettingsError("configuration", "log.form", f'"{settings.log.form}" is not written by this version yet')
 
 
 def _outcome(work: Callable[[], Store]) -> Store | AuditError:
@@ -143,7 +147,8 @@ class _Control:
         self._stopping = False
         self._generation = first
         self._next: Generation | None = None
-        self._stores = [first.holding.store]
+        #: Every store that is open.
+        self._holdings = [first.holding]
 
     async def live(self) -> None:
         """One generation after another until the end is asked for."""
@@ -155,16 +160,16 @@ class _Control:
                 if self._stopping or self._next is None:
                     return
                 self._generation, self._next = self._next, None
-                self._close_stores(but=self._generation.holding.store)
+                self._close_stores(but=self._generation.holding)
                 events.info("config_reloaded", changed=True, roots=len(self._generation.settings.roots))
         finally:
             self._close_stores(but=None)
 
-    def _close_stores(self, but: Store | None) -> None:
-        for store in self._stores:
-            if store is not but:
-                store.close()
-        self._stores = [] if but is None else [but]
+    def _close_stores(self, but: Holding | None) -> None:
+        for holding in self._holdings:
+            if holding is not but:
+                holding.store.close()
+        self._holdings = [] if but is None else [but]
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
         """Serve signals one by one."""
@@ -199,12 +204,18 @@ class _Control:
 
     async def _made(self, settings: Settings) -> Generation:
         """The next generation, with the present store or one that could be opened beside it."""
-        latest = self._next or self._generation
-        if places.store_path(settings) == latest.holding.store.path and settings.log.form == "plain":
-            return Generation(settings, self._house, latest.holding)
-        holding = await _opened(settings, self._house)
-        self._stores.append(holding.store)
-        return Generation(settings, self._house, holding)
+        _check(settings)
+        for holding in self._holdings:
+            if holding.store.path == places.store_path(settings):
+                return Generation(settings, self._house, holding)
+        fresh = await _opened(settings, self._house)
+        try:
+            made = Generation(settings, self._house, fresh)
+        except BaseException:
+            fresh.store.close()
+            raise
+        self._holdings.append(fresh)
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,20 @@ _SHORT: Final = 128
 
 
 @functools.cache
-def batch_pattern(byte_order: ByteOrder) -> re.Pattern[bytes]:
-    """Exactly :data:`BATCH` length-prefixed strings, each shorter than :data:`_SHORT`; possessive, so linear."""
+def batch_pattern(byte_order: ByteOrder, strings: int = BATCH) -> re.Pattern[bytes]:
+    """Exactly ``strings`` length-prefixed strings, each shorter than :data:`_SHORT`; possessive, so linear."""
     if byte_order == "little":
         forms = (b"%s\\0{7}+.{%d}+" % (re.escape(bytes([length])), length) for length in range(_SHORT))
         one = b"(?:" + b"|".join(forms) + b")"
     else:
         forms = (b"%s.{%d}+" % (re.escape(bytes([length])), length) for length in range(_SHORT))
         one = b"\\0{7}+(?:" + b"|".join(forms) + b")"
-    return re.compile(b"(?s)(?:" + one + b"){%d}+" % BATCH)
+    return re.compile(b"(?s)(?:" + one + b"){%d}+" % strings)
 
 
-#: Strings that are walked one by one before the next batch is tried: enough to pass what spoiled the last one.
-_PLAIN_STRETCH: Final = 16
+#: What is tried where a whole batch does not match, and how many strings are walked one by one where that does
+#: not either: a long string among thousands then costs a few strings' walk, not a batch's.
+_SMALL_BATCH: Final = 16
 
 
 class Stretch(NamedTuple):
@@ -78,20 +79,22 @@ def walk_strings(data: bytes, pos: int, end: int, strings: int, byte_order: Byte
     """:func:`walk_plain`, faster: whole batches where they match, the plain loop for the rest."""
     if strings < BATCH:
         return walk_plain(data, pos, end, strings, byte_order)
-    match = batch_pattern(byte_order).match
+    batches = ((BATCH, batch_pattern(byte_order).match), (_SMALL_BATCH, batch_pattern(byte_order, _SMALL_BATCH).match))
     done = not_utf8 = first_index = first_pos = 0
     while done < strings:
-        matched = match(data, pos, end) if strings - done >= BATCH else None
-        if matched is not None and is_utf8(data[pos : matched.end()]):
-            done, pos = done + BATCH, matched.end()
-            continue
-        wanted = min(_PLAIN_STRETCH, strings - done)
-        plain = walk_plain(data, pos, end, wanted, byte_order)
-        if plain.not_utf8:
-            if not not_utf8:
-                first_index, first_pos = done + plain.first_index, plain.first_pos
-            not_utf8 += plain.not_utf8
-        done, pos = done + plain.strings, plain.pos
-        if plain.strings < wanted:
-            break
+        for size, match in batches:
+            matched = match(data, pos, end) if strings - done >= size else None
+            if matched is not None and is_utf8(data[pos : matched.end()]):
+                done, pos = done + size, matched.end()
+                break
+        else:
+            wanted = min(_SMALL_BATCH, strings - done)
+            plain = walk_plain(data, pos, end, wanted, byte_order)
+            if plain.not_utf8:
+                if not not_utf8:
+                    first_index, first_pos = done + plain.first_index, plain.first_pos
+                not_utf8 += plain.not_utf8
+            done, pos = done + plain.strings, plain.pos
+            if plain.strings < wanted:
+                break
     return Stretch(done, pos, not_utf8, first_index, first_pos)
