@@ -283,7 +283,13 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
         },
     ),
     "store": (StoreSettings, {"path": _PATH, "retention_days": _duration(1, _CENTURY_DAYS)}),
-    "log": (LogSettings, {"path": _PATH, "form": _rule('"plain", the only form that this version writes', "plain".__eq__, str)}),
+    "log": (
+        LogSettings,
+        {
+            "path": _PATH,
+            "form": _rule('"plain", the only form that this version writes', lambda value: value == "plain", str),
+        },
+    ),
     "metrics": (
         MetricsSettings,
         {"textfile": _rule('"" (none) or an absolute path', lambda value: not value or _is_path(value), str)},
@@ -401,6 +407,8 @@ class Review:
     mistakes: tuple[SettingsError, ...] = ()
     #: The settings given that are among :data:`WITHOUT_EFFECT`.
     without_effect: tuple[str, ...] = ()
+    #: Whether a ``[[root]]`` is given, right or wrong.
+    has_root: bool = True
 
 
 def review(text: str, source: str) -> Review:
@@ -422,7 +430,9 @@ def review(text: str, source: str) -> Review:
     }
     settings = Settings(roots=reader.roots(document.get("root", [])), **parts)
     without_effect = tuple(key for key in reader.given if key in WITHOUT_EFFECT)
-    return Review(None if reader.mistakes else settings, tuple(reader.mistakes), without_effect)
+    return Review(
+        None if reader.mistakes else settings, tuple(reader.mistakes), without_effect, document.get("root", []) != []
+    )
 
 
 def parse(text: str, source: str) -> Settings:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditd.errors import SettingsError
-from auditd.settings import InspectSettings, Root, Settings, applied, configuration_digest, parse
+from auditd.settings import InspectSettings, Root, Settings, applied, configuration_digest, parse, review
 
 SAMPLE = Path(__file__).parents[1] / "config" / "config.toml"
 _SETTING = re.compile(r"#([a-z_]+ = .*|\[\[root\]\])")
@@ -54,10 +54,10 @@ REFUSED = [
     ("[inspect]\nhash = 1", "inspect.hash", '"header", "expected", "full"'),
     ("[inspect]\nhash = 'all'", "inspect.hash", '"header", "expected", "full"'),
     ("[inspect]\nlayout = 'k65'", "inspect.layout", '"auto", "strict", "ggml-current"'),
-    ("[inspect]\nstall_seconds = 0", "inspect.stall_seconds", "a number from 1 to 86,400"),
-    ("[inspect]\nstall_seconds = true", "inspect.stall_seconds", "a number from 1 to 86,400"),
-    ("[inspect]\nstall_seconds = '5'", "inspect.stall_seconds", "a number from 1 to 86,400"),
-    ("[inspect]\nstall_seconds = nan", "inspect.stall_seconds", "a number from 1 to 86,400"),
+    ("[inspect]\nstall_seconds = 0", "inspect.stall_seconds", "a number from 5 to 86,400"),
+    ("[inspect]\nstall_seconds = true", "inspect.stall_seconds", "a number from 5 to 86,400"),
+    ("[inspect]\nstall_seconds = '5'", "inspect.stall_seconds", "a number from 5 to 86,400"),
+    ("[inspect]\nstall_seconds = nan", "inspect.stall_seconds", "a number from 5 to 86,400"),
     ("[inspect]\ninspection_seconds = inf", "inspect.inspection_seconds", "0 (none) or a number from 1"),
     ("[inspect]\nread_bytes_per_second = 100", "inspect.read_bytes_per_second", "0 (none) or an integer from 65,536"),
     ("[inspect]\nread_bytes_per_second = 1e6", "inspect.read_bytes_per_second", "0 (none) or an integer from 65,536"),
@@ -70,7 +70,8 @@ REFUSED = [
     ("[alert]\nseverities = []", "alert.severities", "a table of finding codes"),
     ("[store]\npath = 'a.sqlite'", "store.path", "an absolute path"),
     ("[store]\nretention_days = 0", "store.retention_days", "a number from 1 to 36,500"),
-    ("[log]\nform = 'ECS'", "log.form", '"plain", "ecs"'),
+    ("[inspect]\nstall_seconds = 4.9", "inspect.stall_seconds", "a number from 5 to 86,400"),
+    ("[log]\nform = 'ecs'", "log.form", '"plain", the only form'),
     ("[metrics]\ntextfile = 'a.prom'", "metrics.textfile", "an absolute path"),
     ("[notify]\nwebhook = 'ftp://host/'", "notify.webhook", "an http or https URL"),
     ("[notify]\nwebhook = 'http://[::1'", "notify.webhook", "an http or https URL"),
@@ -102,6 +103,38 @@ def test_refusal_names_file_key_and_what_is_allowed(text: str, key: str, allowed
     assert refusal.value.key == key
     assert allowed in refusal.value.problem
     assert str(refusal.value).startswith(f"/etc/x.toml: {key}: ")
+
+
+def test_a_review_finds_all_mistakes() -> None:
+    text = """
+        [[root]]
+        path = "/a"
+        exclude = ["", "b", 1]
+        watch = "inotify"
+        [[root]]
+        path = "b"
+        [[root]]
+        path = "/c"
+        [[root]]
+        path = "/c/d"
+        """
+    found = review(text, "f")
+    assert found.settings is None
+    assert [mistake.key for mistake in found.mistakes] == [
+        "root[0].exclude[0]",
+        "root[0].exclude[2]",
+        "root[0].watch",
+        "root[1].path",
+        "root[3].path",
+    ]
+    assert "found 1" in found.mistakes[1].problem
+    assert 'within root[2], "/c"' in found.mistakes[-1].problem
+
+
+def test_a_review_knows_what_is_not_acted_upon() -> None:
+    found = review("[schedule]\nscrub_bytes_per_second = 0\n[notify]\nwebhook = ''\n[alert]\nrepeat_hours = 1\n", "f")
+    assert (found.mistakes, found.without_effect) == ((), ("schedule.scrub_bytes_per_second", "notify.webhook"))
+    assert (found.settings is not None, found.has_root) == (True, False)
 
 
 @pytest.mark.parametrize("text", ["=", "a = " + "[" * 5000, "a = 1\na = 2", '[inspect]\nhash = "\x1b"'])

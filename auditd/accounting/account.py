@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from auditd.accounting.candidates import (
     Basis,
@@ -20,6 +20,7 @@ from auditd.accounting.candidates import (
     try_layouts,
 )
 from auditd.accounting.cover import Cover, Extent, RunKind, lay
+from auditd.accounting.figures import Figures, agreement, figures_of, or_known
 from auditd.accounting.regions import Run, RunCollector, Spans
 from auditd.formats import layouts
 from auditd.formats.bounds import EXACT_INTEGER
@@ -34,23 +35,6 @@ _RIVALS = 2
 
 #: Larger than any position that a header can declare: a file without end.
 _NO_END = 1 << 80
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The sums, in bytes, and the counts; each is None where it needs something unknown."""
-
-    tensor_bytes: int | None = None
-    alignment_padding: int | None = None
-    remainder: int | None = None
-    surplus: int | None = None
-    missing: int | None = None
-    overlap: int | None = None
-    residue: int | None = None
-    tensors_cut: int | None = None
-    tensors_gone: int | None = None
-    contiguous: int | None = None
-    discontiguous: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,36 +124,6 @@ def _only(laid: _Laid, kinds: frozenset[RunKind]) -> _Laid:
     return _Laid(laid.cover, tuple(run for run in laid.runs if run.kind in kinds), counts, Spans())
 
 
-def _figures(cover: Cover, place: Place) -> Figures:
-    """What may be said: everything, or what needs neither the unknown data start nor the unknown sizes."""
-    if not place.known:
-        return Figures(tensor_bytes=cover.tensor_bytes if cover.sized else None, overlap=cover.overlap)
-    known = Figures(missing=cover.missing, overlap=cover.overlap, tensors_cut=cover.cut, tensors_gone=cover.gone)
-    if not cover.sized:
-        return known
-    return Figures(
-        tensor_bytes=cover.tensor_bytes,
-        alignment_padding=cover.padding,
-        remainder=place.file_size - place.data_offset - cover.tensor_bytes,
-        surplus=cover.surplus,
-        missing=known.missing,
-        overlap=known.overlap,
-        residue=cover.residue,
-        tensors_cut=known.tensors_cut,
-        tensors_gone=known.tensors_gone,
-        contiguous=cover.contiguous,
-        discontiguous=cover.discontiguous,
-    )
-
-
-def candidate_figures(candidate: Candidate, file_size: int, data_offset: int | None) -> Figures:
-    """The figures of one candidate, all None if it is not applicable."""
-    if candidate.cover is None:
-        return Figures()
-    known = data_offset is not None
-    return _figures(candidate.cover, Place(file_size, data_offset or 0, 1, known=known))
-
-
 # -- GGUF -------------------------------------------------------------------------------------------
 
 
@@ -198,7 +152,7 @@ def account_gguf(header: GgufHeader, choice: str = "auto", pulse: Callable[[], N
         file_size=header.file_size,
         data_offset=header.data_offset,
         header_padding=_header_padding(header),
-        figures=_figures(laid.cover, place),
+        figures=figures_of(laid.cover, place),
         runs=laid.runs,
         run_count=sum(laid.counts.values()),
         run_counts=laid.counts,
@@ -237,13 +191,13 @@ def _uncontested(directory: Directory) -> frozenset[int]:
 def _strict(header: GgufHeader, directory: Directory, place: Place, candidates: Sequence[Candidate]) -> Account:
     """No layout is chosen: a figure stands where all applicable ones agree on it, or the known extents alone say it."""
     applicable = [c for c in candidates if c.cover is not None]
-    agreed = _agreement([_figures(c.cover, place) for c in applicable if c.cover is not None])
+    agreed = agreement([figures_of(c.cover, place) for c in applicable if c.cover is not None])
     settled = agreed.residue is not None
     layout = applicable[0].layout if settled else _ESTABLISHED
     laid = _lay_out(lambda: directory.extents(layout, place.data_offset), place)
     if not settled:
         laid = _only(laid, _RUNS_OF_KNOWN if place.known else frozenset())
-        agreed = _or_known(agreed, _figures(laid.cover, place))
+        agreed = or_known(agreed, figures_of(laid.cover, place))
     by_type = tuple(_by_type(directory, _ESTABLISHED, None))
     return Account(
         file_size=header.file_size,
@@ -265,25 +219,6 @@ def _strict(header: GgufHeader, directory: Directory, place: Place, candidates: 
         out_of_range=_out_of_range(directory.extents(layout, header.data_offset or 0)),
         partial_blocks=_partial_blocks(directory, candidates, layouts.DEFAULT_LAYOUT),
     )
-
-
-def _or_known(agreed: Figures, known: Figures) -> Figures:
-    """What is not agreed on, as far as the known extents say it: a lower bound, and enough to raise a finding."""
-    names = ("missing", "overlap", "tensors_cut", "tensors_gone")
-    return replace(agreed, **{name: getattr(known, name) for name in names if getattr(agreed, name) is None})
-
-
-def _agreement(all_figures: Sequence[Figures]) -> Figures:
-    if not all_figures:
-        return Figures()
-    first = all_figures[0]
-    names = [field.name for field in fields(Figures)]
-    agreed = {
-        name: getattr(first, name)
-        for name in names
-        if all(getattr(figures, name) == getattr(first, name) for figures in all_figures)
-    }
-    return Figures(**agreed)
 
 
 def _by_type(directory: Directory, layout: Layout, known: frozenset[int] | None) -> Iterator[TypeTotal]:
@@ -413,7 +348,7 @@ def account_safetensors(header: SafetensorsHeader) -> Account:
         file_size=header.file_size,
         data_offset=data,
         header_padding=0,
-        figures=_figures(laid.cover, place),
+        figures=figures_of(laid.cover, place),
         runs=laid.runs,
         run_count=sum(laid.counts.values()),
         run_counts=laid.counts,

@@ -56,9 +56,13 @@ def manifest(records: Iterable[bytes]) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def lines(file: BinaryIO, *, bundle: bool) -> Iterator[Line]:
-    """The lines of a file that should be a ``bundle``, or one record; what does not hold has a problem."""
+def lines(file: BinaryIO, *, bundle: bool | None = None) -> Iterator[Line]:
+    """The lines of a file that should be a ``bundle``, or one record; what does not hold has a problem.
+
+    With None it is taken for what it says that it is.
+    """
     first = file.readline(_LONGEST_LINE)
+    bundle = first.startswith(_MARK) if bundle is None else bundle
     if bundle != first.startswith(_MARK):
         yield Line(1, first, problem=_other_kind(first, bundle=bundle))
     elif bundle:
@@ -67,11 +71,6 @@ def lines(file: BinaryIO, *, bundle: bool) -> Iterator[Line]:
         yield _judged(1, first)
         if file.read(1):
             yield Line(2, b"", problem="more than one line: several records come as a bundle, with a manifest")
-
-
-def looks_like_bundle(beginning: bytes) -> bool:
-    """Whether a file with these first bytes means to be a bundle."""
-    return beginning.startswith(_MARK)
 
 
 def looks_like_record(beginning: bytes) -> bool:

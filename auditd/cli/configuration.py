@@ -28,11 +28,10 @@ def load(path: str) -> Settings:
 def examine(path: str) -> Review:
     """All that is to be said about the file. Raises ``SettingsError`` if there is no text in it to speak of."""
     found = review(_text(path), path)
-    settings = found.settings
-    if settings is not None and not settings.roots:
-        problem = "is missing: the daemon needs at least one [[root]] with a path"
-        return dataclasses.replace(found, settings=None, mistakes=(SettingsError(printable(path), "root", problem),))
-    return found
+    if found.has_root:
+        return found
+    missing = SettingsError(printable(path), "root", "is missing: the daemon needs at least one [[root]] with a path")
+    return dataclasses.replace(found, settings=None, mistakes=(*found.mistakes, missing))
 
 
 def _text(path: str) -> str:

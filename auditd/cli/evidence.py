@@ -57,7 +57,11 @@ def configure(parser: ArgumentParser) -> None:
 
     below = actions.add_parser("verify", help="check a store, or exported files, to the last bit", parents=[where])
     below.add_argument(
-        "files", metavar="FILE", nargs="*", type=os.fsencode, help="a record or a bundle (default: the store)"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        type=os.fsencode,
+        help="a record, a bundle or a store (default: the configuration's store)",
     )
     below.add_argument("--json", action="store_true", help="print what was found as one JSON object and nothing else")
     below.set_defaults(act=verify)

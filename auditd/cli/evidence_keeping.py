@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Final
 
 from auditd.archive import pruning
-from auditd.archive.bundle import lines, looks_like_bundle
+from auditd.archive.bundle import Line, lines
 from auditd.archive.connection import reading, writing
 from auditd.archive.importing import import_records
 from auditd.archive.records import RecordError
@@ -26,7 +27,10 @@ from auditd.errors import UsageError
 from auditd.evidence.text import printable
 from auditd.report.figures import counted, exact, rounded
 
-_DAY = 86_400.0
+_DAY: Final = 86_400.0
+
+#: What a store begins with, wherever it was copied to.
+_SQLITE: Final = b"SQLite format 3\0"
 
 
 def import_(arguments: Namespace, terminal: Terminal) -> Status:
@@ -53,7 +57,11 @@ def verify(arguments: Namespace, terminal: Terminal) -> Status:
         raise UsageError("evidence verify: --store or a FILE, not both")
     if arguments.files:
         return worst([_verify_file(path, arguments, terminal) for path in arguments.files])
-    store, tally = place(arguments).path, Tally()
+    return _verify_store(place(arguments).path, arguments, terminal)
+
+
+def _verify_store(store: str, arguments: Namespace, terminal: Terminal) -> Status:
+    tally = Tally()
     with reading(store) as connection:
         found = _said(broken_in(connection, tally), arguments, terminal)
     _conclude(printable(store), tally, found, arguments, terminal)
@@ -61,15 +69,16 @@ def verify(arguments: Namespace, terminal: Terminal) -> Status:
 
 
 def _verify_file(path: bytes, arguments: Namespace, terminal: Terminal) -> Status:
+    if beginning(path, len(_SQLITE)) == _SQLITE:
+        return _verify_store(os.fsdecode(path), arguments, terminal)
     tally = Tally()
-    bundle = looks_like_bundle(beginning(path, 64))
     with opened(path) as file:
-        found = _said(_broken_lines(lines(file, bundle=bundle), tally), arguments, terminal)
+        found = _said(_broken_lines(lines(file), tally), arguments, terminal)
     _conclude(printable(path), tally, found, arguments, terminal)
     return Status.FINDINGS if tally.broken else Status.CLEAR
 
 
-def _broken_lines(judged: Iterator[Any], tally: Tally) -> Iterator[Broken]:
+def _broken_lines(judged: Iterator[Line], tally: Tally) -> Iterator[Broken]:
     for line in judged:
         if line.problem is None:
             tally.records += 1

@@ -129,9 +129,9 @@ def show(arguments: Namespace, terminal: Terminal) -> Status:
 
 
 def _age(evidence: Evidence) -> Iterator[str]:
-    age = time.time() - moment(evidence.recorded_at) / _MICROSECONDS
+    age = evidence_list.age(time.time() - moment(evidence.recorded_at) / _MICROSECONDS)
     yield printable(evidence.evidence_id)
-    yield f"looked at {evidence_list.ago(age)}, {printable(evidence.recorded_at)}; not looked at again now"
+    yield f"age {age}: looked at {printable(evidence.recorded_at)}, and not again now"
     yield ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from auditd.errors import UsageError
 from auditd.evidence.text import printable
@@ -33,7 +33,7 @@ def opened(name: bytes | None) -> Iterator[Iterator[bytes]]:
     if name == b"-":
         if sys.stdin is None:
             raise UsageError(f"{shown}: standard input is closed")
-        yield _List(sys.stdin.buffer, shown).paths()
+        yield _List(cast("_Source", sys.stdin.buffer), shown).paths()
         return
     try:
         file = open(name, "rb")  # noqa: SIM115 - what its readers raise is none of this try's

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditd.accounting.account import Account, Figures, candidate_figures
+from auditd.accounting.account import Account
 from auditd.accounting.candidates import Candidate as Tried
+from auditd.accounting.figures import Figures, candidate_figures
 from auditd.accounting.regions import REGIONS, Run
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.look import Look, Scanned
@@ -17,8 +18,8 @@ from auditd.evidence.record import (
     Region,
     RegionContent,
     SelectedLayout,
-    TypeTotal,
 )
+from auditd.evidence.totals import type_totals
 from auditd.formats.declarations import SafetensorsHeader
 
 if TYPE_CHECKING:
@@ -54,16 +55,7 @@ def accounting_part(look: Look) -> Accounting | None:
         layout=None if account.basis is None else SelectedLayout(name=account.layout, basis=account.basis),
         candidates=[_candidate(tried, account) for tried in account.candidates],
         consistent_with=list(consistent_with(account)),
-        by_type=[
-            TypeTotal(
-                type=total.type,
-                type_id=total.type_id,
-                tensors=total.tensors,
-                elements=None if total.elements is None else str(total.elements),
-                bytes=exact_int(total.size),
-            )
-            for total in account.by_type
-        ],
+        by_type=type_totals(account.by_type),
         parameters=None if account.parameters is None else str(account.parameters),
     )
 

@@ -9,7 +9,8 @@ from auditd.evidence.canonical import seal
 from auditd.evidence.coverage import coverage_part
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.findings import worst_verdict
-from auditd.evidence.judge import Judged, as_rows, judge
+from auditd.evidence.judge import as_rows, judge
+from auditd.evidence.judged import Judged
 from auditd.evidence.limits import limitations_part
 from auditd.evidence.look import Look
 from auditd.evidence.record import (

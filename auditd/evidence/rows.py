@@ -10,7 +10,6 @@ from auditd.evidence.exactness import exact_int
 from auditd.evidence.record import (
     ArrayPreview,
     ChatTemplate,
-    DeclaredTotals,
     Gguf,
     GgufTensorRow,
     MetadataRow,
@@ -22,6 +21,7 @@ from auditd.evidence.record import (
     TypeTotal,
 )
 from auditd.evidence.text import exact
+from auditd.evidence.totals import declared, type_totals
 from auditd.formats import layouts
 from auditd.formats.declarations import (
     ArrayValue,
@@ -77,7 +77,7 @@ def gguf_part(header: GgufHeader, account: Account | None) -> Gguf:
         spans=spans,
         metadata=[_metadata_row(entry) for entry in header.metadata],
         tensors=[_gguf_row(tensor, header) for tensor in header.tensors],
-        totals=None if account is None else _totals(account),
+        totals=None if account is None else declared(type_totals(account.declared)),
         headline=_headline(header),
         chat_templates=[ChatTemplate(name=name, sha256=digest) for name, digest in header.templates],
     )
@@ -85,32 +85,6 @@ def gguf_part(header: GgufHeader, account: Account | None) -> Gguf:
 
 def _difference(end: int | None, begin: int | None) -> int | None:
     return None if end is None or begin is None else end - begin
-
-
-def _totals(account: Account) -> DeclaredTotals:
-    totals = [
-        TypeTotal(
-            type=total.type,
-            type_id=total.type_id,
-            tensors=total.tensors,
-            elements=None if total.elements is None else str(total.elements),
-            bytes=exact_int(total.size),
-        )
-        for total in account.declared
-    ]
-    return declared(totals)
-
-
-def declared(totals: list[TypeTotal]) -> DeclaredTotals:
-    """The sum over types: unknown as soon as one of them is."""
-    elements = [total.elements for total in totals]
-    sizes = [total.bytes for total in totals]
-    return DeclaredTotals(
-        tensors=sum(total.tensors for total in totals),
-        elements=None if None in elements else str(sum(int(count or 0) for count in elements)),
-        bytes=None if None in sizes else exact_int(sum(size or 0 for size in sizes)),
-        by_type=totals,
-    )
 
 
 # -- metadata ---------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Not an artifact; ``special`` for what is no regular file: a FIFO, a socket, a device, a dangling link."""
+    """Not an artifact; ``special`` for what is no regular file: a FIFO, a socket, a device, a link to nowhere or out."""
 
     path: bytes
     special: bool = False
@@ -130,8 +130,8 @@ class _Walk:
     sniffed: Sniffer
     #: Directories already walked, against loops; kept only where links are followed, nothing else makes one.
     visited: set[tuple[int, int]] = field(default_factory=set)
-    #: Files that are artifacts only because a link names them so: reported once however many links there are.
-    named_by_links: set[bytes] = field(default_factory=set)
+    #: Files that are reported only because of a link: once, however many links there are.
+    by_links: set[bytes] = field(default_factory=set)
     real_root: bytes = b""
 
     def __post_init__(self) -> None:
@@ -193,6 +193,11 @@ class _Walk:
         """Whether the operator's patterns leave ``path`` out."""
         return self.exclusion.matches(os.path.basename(path), os.path.relpath(path, self.root))
 
+    def out_of_reach(self, path: bytes) -> bool:
+        """Whether the patterns leave ``path`` out, or a directory above it."""
+        below_root = os.path.relpath(path, self.root)
+        return any(self.excluded(os.path.join(self.root, part)) for part in _prefixes(below_root))
+
     def entry(self, path: bytes, below: list[bytes]) -> Iterator[Sighting]:
         """Yield what one name that is no directory stands for; a followed directory link goes to ``below``."""
         try:
@@ -232,25 +237,33 @@ class _Walk:
         if stat.S_ISDIR(status.st_mode):
             if self.follow_links and self.recursive:
                 below.append(path)
+            elif not _is_below(target + b"/", self.real_root):
+                yield Other(path, special=True)
             return
         if not stat.S_ISREG(status.st_mode):
             yield Other(path, special=True)
             return
         if _is_below(target, self.real_root):
             target = self.root + target[len(self.real_root) :]
-            yield from self._named_by_link(path, target, status)
+            yield from self._below_root(path, target, status)
         elif self.follow_links:
             yield self._file(target, status, os.path.basename(path))
         else:
             yield Other(path, special=True)
 
-    def _named_by_link(self, link: bytes, target: bytes, status: os.stat_result) -> Iterator[Sighting]:
-        """A target that nothing but the link's name makes an artifact: a blob that holds no model, say."""
-        if not is_model_name(os.path.basename(link)) or target in self.named_by_links or self.excluded(target):
+    def _below_root(self, link: bytes, target: bytes, status: os.stat_result) -> Iterator[Sighting]:
+        """A target that the walk does not come by, or that the link's name alone makes an artifact: a licence, say."""
+        if target in self.by_links or self.out_of_reach(target):
             return
-        if not isinstance(self._file(target, status), Found):
-            self.named_by_links.add(target)
-            yield Found(target, status)
+        passed = self.recursive or os.path.dirname(target) == self.root.rstrip(b"/")
+        named = is_model_name(os.path.basename(link))
+        if passed and not named:
+            return
+        sighting = self._file(target, status)
+        if passed and isinstance(sighting, Found):
+            return
+        self.by_links.add(target)
+        yield Found(target, status) if named else sighting
 
 
 def _is_below(path: bytes, directory: bytes) -> bool:
@@ -270,7 +283,8 @@ def walk(
     """Yield what stands below ``root``, or below its subdirectory ``start``, in the order of the directories.
 
     Directory links are followed only with ``follow_links``, and then each directory once. A link to a regular
-    file below the root is not reported: its target is. A link out of the root is followed only with ``follow_links``.
+    file below the root is not reported: its target is, also one that only the link leads to, in a subdirectory
+    without ``recursive``. A link out of the root is followed only with ``follow_links``.
     """
     yield from _Walk(root, recursive, follow_links, Exclusion.of(exclude), checkpoint, sniffed).run(start or root)
 
@@ -285,12 +299,16 @@ def look(
     checkpoint: Checkpoint = carry_on,
     sniffed: Sniffer = sniff,
 ) -> Iterator[Sighting | Gone]:
-    """Yield what one path below ``root`` stands for; a directory is walked, a path that names nothing is :class:`Gone`."""
+    """Yield what one path below ``root`` stands for; a directory is walked, a path that names nothing is :class:`Gone`.
+
+    Nothing for a path that a walk would not come by.
+    """
     job = _Walk(root, recursive, follow_links, Exclusion.of(exclude), checkpoint, sniffed)
-    below_root = os.path.relpath(path, root)
-    if any(job.excluded(os.path.join(root, part)) for part in _prefixes(below_root)):
+    if job.out_of_reach(path):
         return
-    if not recursive and b"/" in below_root:
+    if not recursive and b"/" in os.path.relpath(path, root):
+        return
+    if not follow_links and _is_behind_link(path, root, job.real_root):
         return
     if not os.path.lexists(path):
         yield Gone(path)
@@ -300,6 +318,12 @@ def look(
     if recursive or path == root:
         for directory in directories:
             yield from job.run(directory)
+
+
+def _is_behind_link(path: bytes, root: bytes, real_root: bytes) -> bool:
+    """Whether a directory between ``root`` and ``path`` is a link, which a walk would not have gone through."""
+    between = os.path.relpath(os.path.dirname(path), root)
+    return os.path.realpath(os.path.dirname(path)) != os.path.normpath(os.path.join(real_root, between))
 
 
 def _prefixes(below_root: bytes) -> Iterator[bytes]:

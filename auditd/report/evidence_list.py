@@ -15,7 +15,7 @@ from auditd.report.columns import cut_left, left, right
 from auditd.report.figures import counted, signed
 from auditd.report.paint import Paint, plain
 
-NOT_CHECKED: Final = "what was seen then; whether the files are still the same was not checked"
+NOT_CHECKED: Final = "the age is that of the look; whether the file is still the same was not checked"
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
@@ -23,12 +23,12 @@ _DAY: Final = 24 * _HOUR
 #: Up to here hours tell more than days.
 _HOURS_UP_TO: Final = 2 * _DAY
 
-#: ``ev_`` and twelve digits: enough for billions of records.
-_SHORT: Final = 15
+#: ``ev_`` and ten digits: enough for a million records.
+_SHORT: Final = 13
 _GAP: Final = "  "
-_TITLES: Final = ("EVIDENCE", "LOOKED", "VERDICT", "OUTCOME", "RESIDUE", "FILE")
+_TITLES: Final = ("EVIDENCE", "AGE", "VERDICT", "OUTCOME", "RESIDUE", "FILE")
 #: Lines come one by one, so a column is as wide as what it can hold; a residue is seldom wider.
-_WIDTHS: Final = (_SHORT, 13, 12, 11, 14)
+_WIDTHS: Final = (_SHORT, 7, 12, 11, 10)
 _NAME_COLUMNS: Final = 16
 
 
@@ -46,14 +46,14 @@ class Row:
     imported: bool
 
 
-def ago(seconds: float) -> str:
-    """How old a look is: ``12 s ago``, ``3 h ago``, ``40 d ago``."""
+def age(seconds: float) -> str:
+    """How old a look is: ``12 s``, ``3 h``, ``40 d``; ``future`` by a clock that is not ours."""
     if seconds < 0:
-        return "in the future"
+        return "future"
     for unit, size, end in (("s", 1, _MINUTE), ("min", _MINUTE, _HOUR), ("h", _HOUR, _HOURS_UP_TO)):
         if seconds < end:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{int(seconds // _DAY):,} d ago"
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds // _DAY)} d"
 
 
 def head(paint: Paint = plain) -> str:
@@ -65,7 +65,7 @@ def line(row: Row, columns: int | None = None, paint: Paint = plain) -> str:
     """One record; ``columns`` None cuts no name."""
     cells = (
         printable(row.evidence_id[:_SHORT]),
-        ago(row.age_seconds),
+        age(row.age_seconds),
         printable(row.verdict),
         printable(row.outcome),
         signed(row.residue),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from auditd.archive.connection import reading
 from auditd.archive.rows import Alert, Entry
-from auditd.archive.state import Fingerprint, Known
+from auditd.archive.state import Known
 from auditd.archive.store import Store
 from auditd.archive.verifying import Broken, Tally, verify
 from auditd.evidence import canonical
@@ -76,10 +76,9 @@ def final(evidence: Evidence, path: bytes, day: int, **changes: Any) -> Evidence
     return at(evidence, path, moment, identity=identity, **changes)
 
 
-def entry(evidence: Evidence, path: bytes, alerts: tuple[Alert, ...] = (), *, known: bool = False) -> Entry:
+def entry(evidence: Evidence, path: bytes, alerts: tuple[Alert, ...] = ()) -> Entry:
     """What a store is given of it."""
-    state = Known(Fingerprint(1, 2, 96, 4, 5), "s", "expected", 1, evidence.evidence_id) if known else Known()
-    return Entry(path, evidence, state, alerts)
+    return Entry(path, evidence, Known(), alerts)
 
 
 def alert_of(evidence: Evidence, path: bytes) -> Alert:

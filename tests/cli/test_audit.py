@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -62,6 +63,23 @@ def test_each_file_once(command: Command, model: Write, tmp_path: Path) -> None:
     assert done.out.splitlines()[-1].startswith("1 file, ")
 
 
+def test_names_of_one_file_in_one_tree_are_one_file(command: Command, model: Write, tmp_path: Path) -> None:
+    path = model("a.gguf")
+    os.link(path, tmp_path / "b.gguf")
+    for target in (tmp_path, path):
+        assert command("audit", target).out.splitlines()[-1].startswith("1 file, ")
+
+
+def test_an_unknown_layout_is_answered_shortly(command: Command) -> None:
+    done = command("audit", "--layout", "nonsense", "f")
+    assert done.status == 2
+    last = done.err.splitlines()[-1]
+    assert 'no layout "nonsense"; there are auto, strict, ' in last
+    assert last.endswith("which --help lists")
+    assert len(last) < 200
+    assert "ggml-current" in command("audit", "--help").out
+
+
 def test_links_out_of_a_tree_are_followed_when_asked_for(command: Command, model: Write, tmp_path: Path) -> None:
     model("elsewhere/a.gguf")
     (tmp_path / "tree").mkdir()
@@ -109,6 +127,52 @@ def test_a_list_that_is_not_there(command: Command, tmp_path: Path) -> None:
     done = command("audit", "--files-from", tmp_path / "list")
     assert (done.status, done.out) == (2, "")
     assert "No such file or directory" in done.err
+
+
+def listed(command: Command, monkeypatch: pytest.MonkeyPatch, source: object) -> Done:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=source))
+    return command("audit", "--files-from", "-")
+
+
+class Endless:
+    """Gives the same bytes for ever, and says how much was taken."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.taken = 0
+
+    def read1(self, size: int) -> bytes:
+        self.taken += len(self.content)
+        assert self.taken < 2**20
+        return self.content
+
+
+@pytest.mark.parametrize("content", [b"\0" * 4096, b"\n" * 4096, b"a" * 4096], ids=["NUL", "lines", "one path"])
+def test_a_list_that_never_names_a_path_is_refused(
+    command: Command, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    done = listed(command, monkeypatch, Endless(content))
+    assert (done.status, done.out) == (2, "")
+    assert "--files-from -: no list of paths" in done.err
+    assert command("audit", "--files-from", "/dev/zero").status == 2
+
+
+def test_a_list_is_read_as_it_comes(command: Command, monkeypatch: pytest.MonkeyPatch, model: Write) -> None:
+    path = os.fsencode(model())
+    assert listed(command, monkeypatch, io.BytesIO((path + b"\n") * 10_000)).out.splitlines()[-1].startswith("1 file")
+    # What was seen before the list went bad is not lost.
+    done = listed(command, monkeypatch, io.BytesIO(path + b"\n" * 200_000))
+    assert (done.status, done.out.splitlines()[-1]) == (2, "1 file, 96 B: 1 sound")
+
+
+def test_a_list_that_cannot_be_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def read1(self, size: int) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    done = listed(command, monkeypatch, Broken())
+    assert (done.status, done.out) == (2, "")
+    assert "--files-from -: Input/output error" in done.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every directory")

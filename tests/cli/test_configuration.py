@@ -35,12 +35,13 @@ def test_a_right_configuration(command: Command, config: Write, tmp_path: Path) 
 def test_a_root_that_is_not_there_yet_is_noted(command: Command, config: Write) -> None:
     done = command("check-config", config('[[root]]\npath = "/no/such/place"\n'))
     assert done.status == 0
-    assert "note: root[0].path: /no/such/place: there is no such directory now" in done.err
+    assert "root[0].path: /no/such/place: there is no such directory now" in done.err
 
 
 WRONG = {
     "a key": ("[[root]]\npath = 1\n", "root[0].path: must be an absolute path"),
     "no root": ("", "root: is missing"),
+    "a form that is not written": ("[log]\nform = 'ecs'\n[[root]]\npath = '/a'\n", 'log.form: must be "plain"'),
     "not TOML": ("=", "is not TOML"),
     "not UTF-8": (b"\xff", "is not UTF-8: byte 0"),
 }
@@ -63,6 +64,50 @@ def test_a_missing_configuration(command: Command, tmp_path: Path, verb: list[st
     assert done.status == 2
     assert "none.toml: there is no such file" in done.err
     assert command(*verb, tmp_path).status == 2
+
+
+def test_all_mistakes_are_said_each_with_its_place(command: Command, config: Write) -> None:
+    path = config(
+        "[inspect]\nhash = 1\nhas = 2\n[log]\nform = 'ecs'\n[other]\n"
+        "[alert.severities]\nno_such = 'info'\nbool_value = 'bad'\n"
+    )
+    done = command("check-config", path)
+    assert (done.status, done.out) == (2, "")
+    places = [line.removeprefix(f"model-auditd: {path}: ").partition(": ")[0] for line in done.err.splitlines()]
+    assert places == [
+        "other",
+        "inspect.hash",
+        "inspect.has",
+        "alert.severities.no_such",
+        "alert.severities.bool_value",
+        "log.form",
+        "root",
+    ]
+
+
+def test_what_is_not_acted_upon_is_noted(command: Command, config: Write, tmp_path: Path) -> None:
+    path = config(f"[notify]\nlisten = 'localhost:9100'\n[schedule]\nscrub_days = 7\n[[root]]\npath = '{tmp_path}'\n")
+    done = command("check-config", path)
+    assert done.status == 0
+    assert done.err.splitlines() == [
+        f"model-auditd: note: {path}: {key}: is taken, but this version does not act on it yet"
+        for key in ("schedule.scrub_days", "notify.listen")
+    ]
+
+
+@pytest.mark.parametrize("verb", [["check-config"], ["run", "--config"]], ids=" ".join)
+def test_who_has_no_configuration_is_led_to_the_sample(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert "sample" not in command(*verb, tmp_path / "none.toml").err
+    sample = tmp_path / "share" / "model-auditd" / "config" / "config.toml"
+    sample.parent.mkdir(parents=True)
+    sample.touch()
+    assert (
+        f"none.toml: there is no such file; name another one, or start from the sample: {sample}\n"
+        in command(*verb, tmp_path / "none.toml").err
+    )
 
 
 def test_the_default_place(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

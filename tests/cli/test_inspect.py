@@ -133,6 +133,39 @@ def test_evidence_output_that_cannot_be_written_is_said(command: Command, model:
     assert json.loads(done.out)["verdict"] == "sound"
 
 
+def test_evidence_output_may_have_the_longest_name(command: Command, model: Write, tmp_path: Path) -> None:
+    output = tmp_path / ("e" * 250 + ".json")
+    assert command("inspect", "--evidence-output", output, model()).status == 0
+    assert sorted(tmp_path.iterdir()) == [output, model()]
+
+
+@pytest.mark.parametrize("content", [models.gguf(), models.safetensors(), b"GGUF"], ids=["gguf", "safetensors", "cut"])
+def test_evidence_output_never_overwrites_another_model(
+    command: Command, model: Write, tmp_path: Path, content: bytes
+) -> None:
+    other = model("other", content)
+    link = tmp_path / "link"
+    link.symlink_to(other)
+    for output in (other, link):
+        done = command("inspect", "--evidence-output", output, model())
+        assert (done.status, done.out) == (2, "")
+        assert "is a model, and is not overwritten" in done.err
+    assert other.read_bytes() == content
+
+
+def test_evidence_output_into_a_pipe(command: Command, model: Write, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = command("inspect", "--evidence-output", pipe, model())
+    assert done.status == 3
+    assert "pipe: the evidence cannot be written: nobody reads this pipe" in done.err
+    assert done.out.startswith("sound: ")
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert command("inspect", "--evidence-output", pipe, model()).status == 0
+    assert decode(os.read(reading, 2**20)).detail == "complete"
+    os.close(reading)
+
+
 def test_evidence_output_into_a_device_leaves_it_a_device(command: Command, model: Write) -> None:
     assert command("inspect", "--evidence-output", "/dev/null", model()).status == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -146,6 +179,12 @@ def test_names_that_are_not_text(start: Start, model: Write) -> None:
     assert (process.returncode, err) == (0, b"")
     assert b"\x1b" not in out
     assert rb"\x1b[2J.gguf" in out
+
+
+def test_help_says_what_else_is_3(command: Command) -> None:
+    for name in ("inspect", "audit"):
+        assert "also 3: whoever reads standard output leaves" in " ".join(command(name, "--help").out.split())
+    assert "--evidence-output cannot be written" in " ".join(command("inspect", "--help").out.split())
 
 
 def test_version_and_help(command: Command) -> None:

@@ -144,6 +144,47 @@ def test_not_recursive(tmp_path: Path) -> None:
     assert walked(tmp_path, recursive=False) == [b"a.gguf"]
 
 
+def test_a_link_may_lead_where_the_walk_does_not_go(tmp_path: Path) -> None:
+    blob = put(tmp_path, "blobs/0")
+    put(tmp_path, "blobs/1", b"no model, but a link says so")
+    put(tmp_path, "blobs/2", b"no model, and no link says so")
+    for name, target in (("a.gguf", "0"), ("b", "0"), ("c.gguf", "1"), ("licence", "2")):
+        (tmp_path / name).symlink_to(f"blobs/{target}")
+    sightings = list(walk(os.fsencode(tmp_path), recursive=False))
+    assert names(tmp_path, sightings) == [b"blobs/0", b"blobs/1"]
+    assert names(tmp_path, sightings, Other) == [b"blobs/2"]
+    assert all(item.status.st_size for item in sightings if isinstance(item, Found))
+    root = os.fsencode(tmp_path)
+    assert list(look(root + b"/a.gguf", root, recursive=False)) == [Found(os.fsencode(blob), blob.stat())]
+    assert walked(tmp_path, recursive=False, exclude=("blobs",)) == []
+    assert walked(tmp_path, exclude=("blobs",)) == []
+
+
+def test_what_is_behind_a_link_is_not_looked_at(tmp_path: Path) -> None:
+    root = os.fsencode(tmp_path)
+    put(tmp_path, "real/below/a.gguf")
+    (tmp_path / "link").symlink_to("real")
+    for path in (b"/link/below/a.gguf", b"/link/below", b"/link/gone.gguf"):
+        assert list(look(root + path, root)) == []
+    assert names(tmp_path, look(root + b"/link/below/a.gguf", root, follow_links=True)) == [b"link/below/a.gguf"]
+    # The root itself may be reached by one.
+    (tmp_path / "root").symlink_to("real")
+    assert names(tmp_path, look(root + b"/root/below/a.gguf", root + b"/root")) == [b"root/below/a.gguf"]
+
+
+def test_links_that_are_passed_over_are_special(tmp_path: Path) -> None:
+    put(tmp_path, "outside/a.gguf")
+    root = tmp_path / "root"
+    (root / "below").mkdir(parents=True)
+    os.mkfifo(root / "fifo")
+    links = {"dangling": "nowhere", "file": "../outside/a.gguf", "pipe": "fifo", "directory": "../outside", "up": ".."}
+    for name, target in {**links, "itself": ".", "known": "below"}.items():
+        (root / name).symlink_to(target)
+    sightings = list(walk(os.fsencode(root)))
+    assert names(root, sightings, Other) == sorted([*map(os.fsencode, links), b"fifo"])
+    assert all(isinstance(item, Other) and item.special for item in sightings)
+
+
 def test_exclusion(tmp_path: Path) -> None:
     for name in ("a.gguf", "old/b.gguf", "keep/old/c.gguf", "keep/d.gguf", "keep/e.gguf"):
         put(tmp_path, name)

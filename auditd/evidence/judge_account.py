@@ -1,0 +1,281 @@
+"""Findings from an account: bytes that belong to nothing, are missing or claimed twice, and sizes that are not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from auditd.accounting.account import Account, Slip
+from auditd.accounting.cover import RunKind
+from auditd.accounting.regions import Run
+from auditd.evidence.accounts import published_runs
+from auditd.evidence.judged import Judged
+from auditd.evidence.look import Look
+from auditd.evidence.record import Verdict
+from auditd.formats.bounds import EXACT_INTEGER
+from auditd.formats.declarations import GgufHeader, GgufTensor, SafetensorsHeader
+from auditd.formats.faults import Constraint
+from auditd.formats.quoting import shown
+
+
+def of_account(look: Look) -> Iterator[Judged]:
+    """Every finding of the account of a look."""
+    account = look.account
+    if account is None:
+        return
+    if account.nothing_fits:
+        yield _nothing_fits(look, account)
+    else:
+        yield from _of_regions(look, account)
+    yield from _of_padding(look)
+    yield from _of_range(look, account)
+    if isinstance(look.header, GgufHeader):
+        yield from _of_sizes(look.header, account)
+
+
+def _of_regions(look: Look, account: Account) -> Iterator[Judged]:
+    is_gguf = isinstance(look.header, GgufHeader)
+    for rule in _REGION_RULES if is_gguf else _RANGE_RULES:
+        count = sum(account.run_counts.get(kind, 0) for kind in rule.kinds)
+        gone = account.unsized_gone if rule.code == "tensor_bytes_missing" else None
+        if not count and gone is None:
+            continue
+        first = next((run for run in account.runs if run.kind in rule.kinds), None)
+        subject, offset = _place(look, first, gone)
+        expected, actual = rule.figures(account)
+        yield Judged(
+            rule.code,
+            rule.message(look, account, first),
+            subject=subject,
+            offset=offset,
+            constraint=rule.constraint,
+            expected=expected,
+            actual=actual,
+            count=count or (gone.count if gone is not None else 1),
+            refuses=not is_gguf,
+        )
+
+
+def _place(look: Look, run: Run | None, gone: Slip | None) -> tuple[str | None, int | None]:
+    """The region of a run; where a record cannot name it, the tensor."""
+    if run is not None:
+        for index, published in enumerate(published_runs(look)):
+            if (published.kind, published.begin, published.end) == (run.kind, run.begin, run.end):
+                return f"accounting.regions[{index}]", run.begin
+    slip = gone or (look.account.out_of_range if look.account is not None else None)
+    return (None if slip is None else f"tensors[{slip.first}].offset"), None
+
+
+def _unowned_message(look: Look, account: Account, run: Run | None) -> str:
+    if run is None:
+        return "bytes that belong to nothing"
+    where = f"after {tensor_name(look, run.after)}" if run.after is not None else "at the data start"
+    total = account.figures.surplus or run.end - run.begin
+    first = "" if total == run.end - run.begin else f", the first {run.end - run.begin}"
+    return f"{total:,} bytes belong to nothing{first} at byte {run.begin:,} {where} ({_KIND_WORDS[run.kind]})"
+
+
+def _missing_message(look: Look, account: Account, run: Run | None) -> str:
+    figures = account.figures
+    lost = f"{figures.missing:,} bytes are missing" if figures.missing else "tensors begin past the end of the file"
+    touched = f"{_tensors(figures.tensors_cut)} cut and {figures.tensors_gone} gone altogether"
+    first = _first_cut(look, run)
+    return f"{lost}: {touched}{first}"
+
+
+def _tensors(count: int | None) -> str:
+    return "1 tensor is" if count == 1 else f"{count} tensors are"
+
+
+def _first_cut(look: Look, run: Run | None) -> str:
+    if run is None or run.after is None:
+        return ""
+    return f"; {tensor_name(look, run.after)} is the first"
+
+
+def _overlap_message(_look: Look, account: Account, run: Run | None) -> str:
+    where = "" if run is None else f", the first {run.end - run.begin:,} at byte {run.begin:,}"
+    return f"{account.figures.overlap:,} bytes are claimed more than once{where}"
+
+
+_KIND_WORDS: Final[Mapping[RunKind, str]] = {
+    "gap": "a gap between tensors",
+    "trailing": "behind the last tensor",
+    "padding_partial": "padding that stops half way",
+    "missing": "past the end of the file",
+    "overlap": "claimed twice",
+    "padding": "padding",
+}
+
+
+def _unowned_figures(account: Account) -> tuple[int | None, int | None]:
+    return 0, account.figures.surplus
+
+
+def _missing_figures(account: Account) -> tuple[int | None, int | None]:
+    last = max((run.end for run in account.runs if run.kind == "missing"), default=None)
+    return last, account.file_size
+
+
+def _overlap_figures(account: Account) -> tuple[int | None, int | None]:
+    return 0, account.figures.overlap
+
+
+@dataclass(frozen=True, slots=True)
+class _RegionRule:
+    code: str
+    constraint: Constraint | None
+    kinds: frozenset[RunKind]
+    message: Callable[[Look, Account, Run | None], str]
+    figures: Callable[[Account], tuple[int | None, int | None]]
+
+
+_MISSING: Final[frozenset[RunKind]] = frozenset({"missing"})
+_OVERLAP: Final[frozenset[RunKind]] = frozenset({"overlap"})
+_UNOWNED: Final[frozenset[RunKind]] = frozenset({"gap", "trailing", "padding_partial"})
+
+_REGION_RULES: Final = (
+    _RegionRule("tensor_bytes_missing", None, _MISSING, _missing_message, _missing_figures),
+    _RegionRule("tensor_overlap", None, _OVERLAP, _overlap_message, _overlap_figures),
+    _RegionRule("unowned_bytes", None, _UNOWNED, _unowned_message, _unowned_figures),
+)
+
+#: In safetensors the ranges are declared, so a range that does not fit breaks a rule of the format.
+_RANGE_RULES: Final = (
+    _RegionRule("tensor_bytes_missing", Constraint.RANGE_PAST_END, _MISSING, _missing_message, _missing_figures),
+    _RegionRule("tensor_overlap", Constraint.RANGE_OVERLAP, _OVERLAP, _overlap_message, _overlap_figures),
+    _RegionRule("unowned_bytes", Constraint.RANGE_GAP, frozenset({"gap"}), _unowned_message, _unowned_figures),
+    _RegionRule(
+        "unowned_bytes", Constraint.RANGE_TRAILING, frozenset({"trailing"}), _unowned_message, _unowned_figures
+    ),
+)
+
+
+def _nothing_fits(look: Look, account: Account) -> Judged:
+    figures = account.figures
+    verdict: Verdict = "malformed" if figures.overlap else "truncated" if figures.missing else "residue"
+    first = account.runs[0] if account.runs else None
+    subject, offset = _place(look, first, None)
+    applicable = sum(tried.applicable for tried in account.candidates)
+    message = (
+        f"the residue is {figures.residue:,} under today's layout and not 0 under any of the {applicable} that "
+        f"apply, and the offsets follow none of them: {figures.surplus:,} bytes belong to nothing, "
+        f"{figures.missing:,} are missing, {figures.overlap:,} are claimed more than once"
+    )
+    return Judged(
+        "residue_under_every_layout",
+        message,
+        subject=subject,
+        offset=offset,
+        expected=0,
+        actual=figures.residue,
+        count=account.run_count,
+        verdict_override=verdict,
+    )
+
+
+def _of_padding(look: Look) -> Iterator[Judged]:
+    if look.scanned is None or not look.scanned.nonzero_padding:
+        return
+    begin, end = look.scanned.nonzero_padding[0]
+    subject, offset = _place(look, Run("padding", begin, end), None)
+    message = f"the {end - begin} bytes of padding at byte {begin:,} are not all zero"
+    yield Judged("padding_nonzero", message, subject=subject, offset=offset, count=look.scanned.nonzero_count)
+
+
+def _of_range(look: Look, account: Account) -> Iterator[Judged]:
+    slip = account.out_of_range
+    if slip is None:
+        return
+    message = f"{tensor_name(look, slip.first)} reaches past byte {EXACT_INTEGER:,}, which no file has"
+    yield Judged(
+        "extent_out_of_range",
+        message,
+        subject=f"tensors[{slip.first}].{'offset' if isinstance(look.header, GgufHeader) else 'data_offsets'}",
+        offset=_offset_field(look, slip.first),
+        expected=EXACT_INTEGER,
+        actual=slip.position,
+        count=slip.count,
+        refuses=isinstance(look.header, SafetensorsHeader),
+    )
+
+
+def _of_sizes(header: GgufHeader, account: Account) -> Iterator[Judged]:
+    if account.basis == "derived":
+        message = (
+            f"the sizes come out under the layout {account.layout}, not under today's: "
+            "tensor types have changed their sizes or numbers since this file was written"
+        )
+        yield Judged("layout_derived", message, expected="ggml-current", actual=account.layout)
+    if account.partial_blocks is not None:
+        yield _partial_blocks(header, account.partial_blocks)
+    if account.unsized is not None:
+        tensor = _row(header, account.unsized.first)
+        type_text = "" if tensor is None else f" (type {tensor.type_id})"
+        name = _name_or_number(tensor, account.unsized.first)
+        message = f"{account.unsized.count} tensors have no established size, the first is {name}{type_text}"
+        yield Judged(
+            "size_unestablished",
+            message,
+            subject=f"tensors[{account.unsized.first}].type",
+            offset=None if tensor is None else tensor.end - 12,
+            actual=None if tensor is None else tensor.type_id,
+            count=account.unsized.count,
+        )
+    if account.empty_offsets is not None:
+        tensor = _row(header, account.empty_offsets.first)
+        name = _name_or_number(tensor, account.empty_offsets.first)
+        message = f"{name} is empty and its offset is not the padded sum of the sizes before it"
+        yield Judged(
+            "empty_tensor_offset",
+            message,
+            subject=f"tensors[{account.empty_offsets.first}].offset",
+            offset=None if tensor is None else tensor.end - 8,
+            actual=None if tensor is None else tensor.offset,
+            count=account.empty_offsets.count,
+        )
+
+
+def _partial_blocks(header: GgufHeader, slip: Slip) -> Judged:
+    tensor = _row(header, slip.first)
+    name = _name_or_number(tensor, slip.first)
+    row = None if tensor is None else (tensor.shape[0] if tensor.shape else 1)
+    message = (
+        f"{name} has rows of {row} elements, which are no whole blocks of its type today, and no older layout fits"
+    )
+    return Judged(
+        "header_malformed",
+        message,
+        subject=f"tensors[{slip.first}].dims",
+        offset=None if tensor is None else tensor.end - 12 - 8 * len(tensor.shape),
+        constraint=Constraint.ROW_BLOCKS,
+        actual=row,
+        count=slip.count,
+        refuses=True,
+    )
+
+
+def _row(header: GgufHeader, index: int) -> GgufTensor | None:
+    return header.tensors[index] if index < len(header.tensors) else None
+
+
+def _name_or_number(tensor: GgufTensor | None, index: int) -> str:
+    return f"tensor {index + 1}" if tensor is None else shown(tensor.name)
+
+
+def tensor_name(look: Look, index: int | None) -> str:
+    """A tensor's name for a message, its number where its row is not kept."""
+    header = look.header
+    if header is None or index is None:
+        return "no tensor"
+    if index >= len(header.tensors):
+        return f"tensor {index + 1}"
+    return shown(header.tensors[index].name)
+
+
+def _offset_field(look: Look, index: int) -> int | None:
+    header = look.header
+    if header is None or index >= len(header.tensors):
+        return None
+    return header.tensors[index].end - 8 if isinstance(header, GgufHeader) else header.tensors[index].at

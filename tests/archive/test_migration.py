@@ -1,0 +1,150 @@
+"""A store of an older version: read as it is, and brought up to date by its writer, all the way or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from auditd.archive.connection import reading
+from auditd.archive.records import encoded
+from auditd.archive.rows import Alert
+from auditd.archive.schema import VERSION
+from auditd.archive.statements import insert, put_alert
+from auditd.archive.store import Store
+from auditd.errors import StoreError
+from auditd.evidence.record import Evidence
+from tests.archive import version_1
+from tests.archive.stores import alert_of, broken, entry, final, gguf_with, look, tampered
+from tests.support import models
+
+PLAIN, BAD, MANY = look(models.gguf()), look(models.gguf(tail=b"x")), look(gguf_with((), tensors=8))
+RECORDS = [
+    final(PLAIN, b"/m/a", 0),
+    final(BAD, b"/m/a", 1),
+    final(MANY, b"/m/b", 2),
+    final(MANY, b"/m/b", 3),
+    final(PLAIN, b"/m/a", 4),
+]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "evidence.sqlite"
+    version_1.make(path, RECORDS)
+    return path
+
+
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        return number
+
+
+def records(path: Path) -> list[Evidence]:
+    with Store(str(path), writer=False) as store:
+        return [item.evidence for item in store.records()]
+
+
+def test_brought_up_to_date_by_the_writer(old: Path) -> None:
+    with Store(str(old), writer=True) as store:
+        assert [encoded(item.evidence) for item in store.records()] == [encoded(record) for record in RECORDS]
+        assert [item.sequence for item in store.unlogged()] == [1, 2, 3, 4, 5]
+        assert store.run == 1
+        assert store.record(entry(final(PLAIN, b"/m/c", 5), b"/m/c")) == 6
+    assert version(old) == VERSION
+    found, tally = broken(old)
+    assert (found, tally.records, tally.links) == ([], 6, 6)
+    with closing(sqlite3.connect(old)) as connection:
+        assert connection.execute("SELECT count(*) FROM declarations").fetchone() == (1,)
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    assert not {name for name in names if name.startswith("old_")}
+
+
+def tables(path: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {
+        (name, " ".join("\n".join(line.partition("--")[0] for line in sql.splitlines()).split())) for name, sql in rows
+    }
+
+
+def test_the_tables_are_those_of_a_new_store(old: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.sqlite"
+    for path in (old, new):
+        Store(str(path), writer=True).close()
+    assert tables(old) == tables(new)
+
+
+def test_read_as_it_is_without_being_changed(old: Path) -> None:
+    content = old.read_bytes()
+    assert records(old) == RECORDS
+    assert broken(old)[0] == []
+    assert old.read_bytes() == content
+    assert version(old) == 1
+
+
+def test_all_or_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def fail_at_the_third(*arguments: object, **named: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise sqlite3.OperationalError("database or disk is full")
+        insert(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("auditd.archive.migration.insert", fail_at_the_third)
+    with pytest.raises(StoreError, match="disk is full"):
+        Store(str(old), writer=True)
+    assert version(old) == 1
+    monkeypatch.undo()
+    assert records(old) == RECORDS
+    Store(str(old), writer=True).close()
+    assert broken(old)[0] == []
+
+
+def test_what_may_have_raised_an_alert_is_kept(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        alert: Alert = alert_of(RECORDS[0], b"/m/a")
+        put_alert(connection, alert)
+        connection.commit()
+    with Store(str(old), writer=True) as store:
+        store.mark_logged(9)
+        store.prune(4e9)
+        # 1 by its alert, 2 by its finding, 4 and 5 as the last ones; nothing needs 3.
+        assert [item.sequence for item in store.records()] == [1, 2, 4, 5]
+
+
+def test_damage_is_carried_over_and_named(old: Path) -> None:
+    tampered(
+        old,
+        ("UPDATE evidence SET record = x'0102' WHERE sequence = 1", ()),
+        ("UPDATE evidence SET verdict = 'sound' WHERE sequence = 2", ()),
+        ("UPDATE evidence SET evidence_id = CAST(x'ff' AS TEXT) WHERE sequence = 3", ()),
+        ("DELETE FROM evidence WHERE sequence = 4", ()),
+        ("UPDATE chain SET value = x'00' WHERE sequence = 5", ()),
+    )
+    Store(str(old), writer=True).close()
+    found, tally = broken(old)
+    assert tally.first_break == 5
+    told = {item.sequence: item.problem for item in found}
+    assert "cannot be unpacked" in told[1]
+    assert told[2] == "column verdict is not what the record says"
+    assert told[3] == "column evidence_id is not what the record says"
+    assert told[4] == "the record is missing"
+    with Store(str(old), writer=True) as store:
+        store.mark_logged(9)
+        store.prune(4e9)
+    with reading(str(old)) as connection:
+        assert (1,) in connection.execute("SELECT sequence FROM evidence").fetchall()
+
+
+def test_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.sqlite"
+    version_1.make(path, [])
+    with Store(str(path), writer=True) as store:
+        assert store.record(entry(RECORDS[0], b"/m/a")) == 1
+    assert broken(path)[0] == []
