@@ -11,8 +11,8 @@ import jsonschema_rs
 import pytest
 
 from auditd.evidence.canonical import encode
+from auditd.evidence.compose import compose
 from auditd.evidence.record import Evidence
-from auditd.inspection import inspector
 from tests.support import models
 from tests.support.commands import Write
 
@@ -23,7 +23,6 @@ _SCHEMA = json.loads((Path(__file__).parents[1] / "config" / "evidence.schema.js
 def _every_record_is_valid() -> Iterator[None]:
     """Hold each record of the whole run to the published schema, with a validator that is not ours."""
     validator = jsonschema_rs.Draft202012Validator(_SCHEMA)
-    compose = inspector.compose
 
     def checked(*arguments: Any, **named: Any) -> Evidence:
         evidence = compose(*arguments, **named)
@@ -31,7 +30,7 @@ def _every_record_is_valid() -> Iterator[None]:
         return evidence
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspector, "compose", checked)
+        patch.setattr("auditd.inspection.inspector.compose", checked)
         yield
 
 

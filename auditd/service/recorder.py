@@ -228,8 +228,7 @@ class Recorder:
 
     async def _try_stored(self, work: Callable[[], T]) -> T:
         with trio.CancelScope(shield=True):
-            value = await trio.to_thread.run_sync(work, limiter=self._limiter)
-        return value
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
 
     async def _try_stored_again(self, work: Callable[[], T]) -> T:
         while True:

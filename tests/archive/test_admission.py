@@ -13,7 +13,7 @@ from auditd.archive.admission import admit
 from auditd.archive.records import RecordError, encoded
 from auditd.evidence import canonical
 from auditd.evidence.record import Evidence
-from auditd.evidence.rows import declared
+from auditd.evidence.totals import declared
 from tests.archive.stores import EXTREMES, gguf_with, look
 from tests.support import models
 
