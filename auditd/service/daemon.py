@@ -40,11 +40,13 @@ from auditd.service.board import Board, RootBoard
 from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, Output, open_events, path_fields
 from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
-from auditd.service.scanner import Scanner
+from auditd.service.scanner import Scanner, is_below
 from auditd.service.scheduler import RootRules, Scheduler
 from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watcher import RootKeeper
 from auditd.settings import Settings, applied, configuration_digest
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 SettingsLoader: TypeAlias = Callable[[], Settings]
 
@@ -70,7 +72,9 @@ def run(settings_loader: SettingsLoader) -> int:
 async def _main(load: SettingsLoader, settings: Settings) -> None:
     output = Output()
     events = open_events(output)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals, Notifier() as notifier:
+    with trio.open_signal_receiver(*_SIGNALS) as signals, Notifier() as notifier:
+        # Whoever began this process may have kept them back until somebody listens.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         house = House(events, output, notifier)
         control = _Control(load, settings, house, Generation(settings, house, await _opened(settings, house)))
         async with trio.open_nursery() as listening:
@@ -276,6 +280,7 @@ class Generation:
                     store=store,
                     offer=scheduler.offer,
                     removed=scheduler.removed,
+                    roots=tuple(os.fsencode(each.path) for each in settings.roots),
                 ),
                 schedule=settings.schedule,
                 board=board.roots[index],
@@ -283,6 +288,7 @@ class Generation:
                 store_failed=recorder.store_trouble.begin,
                 after_scan=after_scan,
                 changed=self._changed.ring,
+                stall_seconds=settings.inspect.stall_seconds,
             )
             for index, root in enumerate(settings.roots)
         )
@@ -313,6 +319,7 @@ class Generation:
                     services.start_soon(self._catch_up)
                     for keeper in parts.keepers:
                         services.start_soon(keeper.run)
+                        services.start_soon(keeper.watch_silence)
                     services.start_soon(parts.recorder.mend)
                     services.start_soon(parts.scheduler.turn, self._notifier, watchdog_seconds())
                     services.start_soon(parts.scheduler.work)
@@ -343,10 +350,14 @@ class Generation:
         return alerts.by_policy(alert, self._severity(alert), _policy(self.settings), now)
 
     def _severity(self, alert: Alert) -> Severity | None:
-        """What the settings call an alert's finding where its artifact is; None if no root covers that any more."""
+        """What the settings call an alert's finding where its artifact is; None if no root covers that any more.
+
+        What stands below no root at all was reached through a link, and is covered by any root that follows them.
+        """
+        below = [is_below(alert.path, os.fsencode(root.path)) for root in self.settings.roots]
         for index, root in enumerate(self.settings.roots):
-            below = alert.path.startswith(os.fsencode(root.path).rstrip(b"/") + b"/")
-            if below and self._parts.keepers[index].covers(alert.path):
+            covered = below[index] and self._parts.keepers[index].covers(alert.path)
+            if covered or (root.follow_links and not any(below)):
                 known = alert.code in FINDINGS
                 return severity_of(alert.code, applied(self.settings, root).severities) if known else alert.severity
         return None

@@ -228,7 +228,8 @@ class Recorder:
 
     async def _try_stored(self, work: Callable[[], T]) -> T:
         with trio.CancelScope(shield=True):
-            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+            value = await trio.to_thread.run_sync(work, limiter=self._limiter)
+        return value  # noqa: RET504 - inside, mypy takes the scope for one that may swallow an error
 
     async def _try_stored_again(self, work: Callable[[], T]) -> T:
         while True:

@@ -76,6 +76,8 @@ class Scanner:
     store: Store
     offer: Callable[[list[Offer]], None]
     removed: Callable[[bytes, ClearedAs], None]
+    #: The paths of all roots. What stands below none of them was reached through a link.
+    roots: tuple[bytes, ...] = ()
     path: bytes = field(init=False)
     exclusion: Exclusion = field(init=False)
 
@@ -184,7 +186,7 @@ class Scanner:
 
     def _sweep(self, checkpoint: Checkpoint) -> int:
         count = 0
-        for path in self.store.artifacts(self.path):
+        for path in chain(self.store.artifacts(self.path), self._strays()):
             checkpoint()
             reason = self._reason_to_forget(path)
             if reason is not None:
@@ -194,9 +196,17 @@ class Scanner:
         self.store.forget_sniffs(gone)
         return count
 
+    def _strays(self) -> Iterator[bytes]:
+        """Artifacts outside of every root, where links are followed: one of them may lead there."""
+        if self.root.follow_links:
+            roots = {*self.roots, self.path}
+            yield from (path for path in self.store.artifacts(b"/") if not any(is_below(path, root) for root in roots))
+
     def _reason_to_forget(self, path: bytes) -> ClearedAs | None:
         if not _is_regular(path):
             return "removed"
+        if not is_below(path, self.path):
+            return None
         return None if self.covers(path) else "configuration"
 
     def covers(self, path: bytes) -> bool:
@@ -206,6 +216,11 @@ class Scanner:
         if len(parts) > 1 and not self.root.recursive:
             return False
         return not any(self.exclusion.matches(part, b"/".join(parts[: place + 1])) for place, part in enumerate(parts))
+
+
+def is_below(path: bytes, root: bytes) -> bool:
+    """Whether ``path`` stands below ``root``, by its name."""
+    return path.startswith(root.rstrip(b"/") + b"/")
 
 
 def _is_regular(path: bytes) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 import trio
 from watchfiles import Change
@@ -43,6 +43,8 @@ _STEP_MS: Final = 50
 #: After lost events the watch is made anew at once; if that goes on, more and more slowly.
 _REARM_SECONDS: Final = 0.5
 
+
+T = TypeVar("T")
 
 _NO_STORE: Final = "the store cannot be read"
 
@@ -110,6 +112,7 @@ class RootKeeper:
         store_failed: Callable[[str], None],
         after_scan: Callable[[], Awaitable[None]],
         changed: Callable[[], None],
+        stall_seconds: float = 60.0,
     ) -> None:
         self.first_look = trio.Event()
         self._scanner = scanner
@@ -119,6 +122,10 @@ class RootKeeper:
         self._store_failed = store_failed
         self._after_scan = after_scan
         self._changed = changed
+        self._stall_seconds = stall_seconds
+        #: When the looking thread last gave a sign of life; None while it does not look.
+        self._alive_at: float | None = None
+        self._looking = Bell()
         self._limiter = trio.CapacityLimiter(1)
         self._bell = Bell()
         self._stop = _Stop()
@@ -144,6 +151,38 @@ class RootKeeper:
                 self._go_blind(str(blind))
                 await self._bell.wait(self._schedule.poll_seconds)
 
+    async def watch_silence(self) -> NoReturn:
+        """For ever: a root whose file system does not answer, a dead mount say, is blind until it does.
+
+        The thread that waits for it cannot be taken back, and stays; a stop waits for it, until systemd kills.
+        """
+        while True:
+            alive_at = self._alive_at
+            if alive_at is None:
+                await self._looking.wait()
+                continue
+            silent = time.monotonic() - alive_at
+            if silent > self._stall_seconds:
+                self._go_blind(f"no answer for {self._stall_seconds:g} s")
+                # Should it answer one day, the next thing is a scan, which sees the root again.
+                self._stop.wanted.set()
+                silent = 0.0
+            await trio.sleep(max(0.05, self._stall_seconds - silent))
+
+    def _alive(self) -> None:
+        """The checkpoint of a look."""
+        self._alive_at = time.monotonic()
+        check_cancelled()
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        """Do in the thread what a dead file system never answers."""
+        self._alive_at = time.monotonic()
+        self._looking.ring()
+        try:
+            return await in_thread(self._limiter, work)
+        finally:
+            self._alive_at = None
+
     # --- one watch ---------------------------------------------------------------------------------------
 
     async def _one_watch(self) -> None:
@@ -165,18 +204,18 @@ class RootKeeper:
 
     async def _place(self) -> _Place:
         try:
-            return await in_thread(self._limiter, partial(_probe, self._scanner.path))
+            return await self._ask(partial(_probe, self._scanner.path))
         except OSError as error:
             raise _Blind(_reason(error)) from None
 
     async def _notify(self) -> tuple[RustNotify | None, str | None]:
         """The armed watch, or None where polling was asked for; else why it could not be armed."""
         root = self._scanner.root
-        silent = root.watch == "auto" and await in_thread(self._limiter, partial(mounts.is_silent, self._scanner.path))
+        silent = root.watch == "auto" and await self._ask(partial(mounts.is_silent, self._scanner.path))
         if root.watch == "poll" or silent:
             return None, None
         try:
-            return await in_thread(self._limiter, partial(_arm, root.path, recursive=root.recursive)), None
+            return await self._ask(partial(_arm, root.path, recursive=root.recursive)), None
         except (OSError, RuntimeError, ValueError) as error:
             return None, f"cannot be watched: {_reason(error)}"
 
@@ -187,6 +226,7 @@ class RootKeeper:
             if await self._place() != place:
                 return
             await self._scan()
+            self._see("poll")
 
     async def _listen(self, notify: RustNotify, place: _Place) -> None:
         """Follow events and scan on the period, until events were lost or the path leads elsewhere."""
@@ -201,6 +241,7 @@ class RootKeeper:
             if self._stop.wanted.is_set() or trio.current_time() >= due_at:
                 self._stop.wanted.clear()
                 await self._scan()
+                self._see("events")
                 self._rearm_seconds = _REARM_SECONDS
                 due_at = trio.current_time() + self._schedule.rescan_seconds
 
@@ -226,14 +267,14 @@ class RootKeeper:
     # --- looking -----------------------------------------------------------------------------------------
 
     async def _look(self, paths: Iterable[bytes]) -> None:
-        if await self._in_thread(partial(self._scanner.look, paths, check_cancelled)) is None:
+        if await self._in_thread(partial(self._scanner.look, paths, self._alive)) is None:
             # What these events were about is found by the scan once the store can be read again.
             raise _Blind(_NO_STORE)
         await self._after_scan()
 
     async def _scan(self) -> None:
         trigger = self._trigger
-        tally = await self._in_thread(partial(self._scanner.scan, trigger, check_cancelled))
+        tally = await self._in_thread(partial(self._scanner.scan, trigger, self._alive))
         if tally is None:
             raise _Blind(_NO_STORE)
         if tally.first_unseen is not None and tally.first_unseen.path == self._scanner.path:
@@ -248,7 +289,7 @@ class RootKeeper:
         """Run one look in the thread; None if the store failed, which has been said then."""
         with suppress(InspectionStopped):
             try:
-                return await in_thread(self._limiter, work)
+                return await self._ask(work)
             except Displaced as displaced:
                 raise _Blind(str(displaced)) from None
             except StoreError as error:
