@@ -243,6 +243,7 @@ class Generation:
         self._notifier = house.notifier
         self._scope = trio.CancelScope()
         self._changed = Bell()
+        self._untold = Bell()
         self._parts = self._build()
 
     @property
@@ -268,7 +269,8 @@ class Generation:
 
         async def after_scan() -> None:
             scheduler.scanned()
-            await recorder.tell_alerts()
+            self._untold.ring()
+            await trio.lowlevel.checkpoint()
 
         keepers.extend(
             RootKeeper(
@@ -321,6 +323,7 @@ class Generation:
                         services.start_soon(keeper.run)
                         services.start_soon(keeper.watch_silence)
                     services.start_soon(parts.recorder.mend)
+                    services.start_soon(self._tell)
                     services.start_soon(parts.scheduler.turn, self._notifier, watchdog_seconds())
                     services.start_soon(parts.scheduler.work)
                     services.start_soon(self._announce_ready)
@@ -344,6 +347,12 @@ class Generation:
         """Say what an earlier run committed and did not say, and clear what is no alert under this configuration."""
         await self._parts.recorder.tell_alerts()
         await self._parts.recorder.review(partial(self._reconsider, now=time.time()))
+
+    async def _tell(self) -> NoReturn:
+        """Say what looks at the roots left to be said: a store that fails holds this up, and no look."""
+        while True:
+            await self._untold.wait()
+            await self._parts.recorder.tell_alerts()
 
     def _reconsider(self, alert: Alert, now: float) -> Alert | None:
         """An open alert under this configuration."""

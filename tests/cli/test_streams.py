@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,10 @@ _PROGRAM = f"{sys.executable} -m auditd"
 def shell(line: str, *words: object) -> subprocess.CompletedProcess[bytes]:
     """Run ``model-auditd`` with the redirections of ``line``, in which it is ``$M``."""
     line = line.replace("$M", _PROGRAM)
-    return subprocess.run(["sh", "-c", line, "sh", *map(str, words)], capture_output=True, check=False, timeout=60)
+    # What is written late must fail well, too.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = ["sh", "-c", line, "sh", *map(str, words)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, env=buffered)
 
 
 @pytest.mark.parametrize("words", ["inspect", "inspect --json", "audit", "audit --json", "inspect --detail complete"])

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from hashlib import sha256
+from pathlib import Path
 
 from auditd.archive.store import Store
 from tests.service.processes import House
@@ -129,3 +130,80 @@ def test_a_directory_that_is_emptied_under_another_file_system_is_blind(house: H
     again.wait_for("daemon_ready")
     assert again.stop() == 0
     assert not again.named("artifact_removed", "alert_cleared")
+
+
+def test_a_new_configuration_while_the_store_takes_nothing(house: House) -> None:
+    daemon = house.start()
+    daemon.wait_for("daemon_ready")
+    limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
+    (house.models / "model.gguf").write_bytes(SOUND)
+    daemon.wait_for("store_failed")
+    house.configure(schedule="rescan_seconds = 200")
+    daemon.send(signal.SIGHUP)
+    assert daemon.wait_for("config_reloaded")["changed"] is True
+    daemon.wait_for("daemon_ready")
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
+    daemon.wait_for("store_recovered")
+    daemon.wait_for("inspection_finished")
+    assert daemon.stop() == 0
+    assert len(daemon.named("store_failed")) == 1
+
+
+def test_an_alert_behind_a_link_out_of_the_root_outlives_a_restart(house: House) -> None:
+    house.configure(root="follow_links = true")
+    target = house.home / "bad.gguf"
+    target.write_bytes(SOUND + bytes(100))
+    (house.models / "link.gguf").symlink_to(target)
+    daemon = house.start()
+    daemon.wait_for("alert_raised")
+    assert daemon.stop() == 0
+    again = house.start()
+    again.wait_for("daemon_ready")
+    assert again.stop() == 0
+    assert not again.named("alert_cleared", "artifact_removed")
+    target.unlink()
+    last = house.start()
+    assert last.wait_for("alert_cleared")["cleared_as"] == "removed"
+    assert last.stop() == 0
+
+
+def test_an_alert_that_the_configuration_cleared_comes_back_with_it(house: House) -> None:
+    (house.models / "bad.gguf").write_bytes(SOUND + bytes(100))
+    daemon = house.start()
+    daemon.wait_for("alert_raised")
+    daemon.wait_for("daemon_ready")
+    house.configure(more='[alert.severities]\nunowned_bytes = "info"\n')
+    daemon.send(signal.SIGHUP)
+    assert daemon.wait_for("alert_cleared")["cleared_as"] == "configuration"
+    daemon.wait_for("daemon_ready")
+    house.configure()
+    daemon.send(signal.SIGHUP)
+    daemon.wait_for("alert_raised")
+    assert daemon.stop() == 0
+
+
+def test_a_root_that_does_not_answer_is_blind_and_holds_nothing_up(house: House) -> None:
+    house.configure(more="[inspect]\nstall_seconds = 5\n")
+    daemon = house.start({"PYTHONPATH": str(silent_stat(house))})
+    assert "no answer" in daemon.wait_for("root_blind")["reason"]
+    assert daemon.wait_for("daemon_ready")["blind_roots"] == 1
+    (house.home / "answer").touch()
+    daemon.wait_for("root_restored")
+    assert daemon.stop() == 0
+
+
+def silent_stat(house: House) -> Path:
+    """A place from which the interpreter takes code that lets the first look wait, as a dead mount would."""
+    place = house.home / "silent"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(
+        "import os, time\n"
+        "scandir = os.scandir\n"
+        "def silent(path='.'):\n"
+        f"    while path == {os.fsencode(house.models)!r} and not os.path.exists({str(house.home / 'answer')!r}):\n"
+        "        time.sleep(0.05)\n"
+        "    return scandir(path)\n"
+        "os.scandir = silent\n"
+    )
+    return place

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from auditd.service.evidence_log import EvidenceLog
-from auditd.service.logging import LINE_BYTES, open_events, path_fields, render
+from auditd.service.logging import LINE_BYTES, Output, _Standard, open_events, path_fields, render
+from auditd.service.status import write_atomically
 from tests.support.lines import harmless
 
 
@@ -130,3 +131,27 @@ def test_log_does_not_follow_a_link_and_does_not_block_on_a_fifo(tmp_path: Path)
     (tmp_path / "link").symlink_to("elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         EvidenceLog(str(tmp_path / "link")).write(b"1\n")
+
+
+def test_a_full_disk_under_standard_output_does_no_harm() -> None:
+    with open("/dev/full", "w") as full:
+        output = Output()
+        output._stream = _Standard(full.fileno())
+        events = open_events(output, {})
+        events.info("one")
+        events.info("two")
+    assert (output.lost, output.reason) == (2, "No space left on device")
+
+
+def test_modes_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        log = EvidenceLog(str(tmp_path / "log"))
+        log.write(b"{}\n")
+        log.reopen()
+        write_atomically(str(tmp_path / "status"), b"", 0o640)
+        write_atomically(str(tmp_path / "metrics"), b"", 0o644)
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("log", "status", "metrics")]
+    assert modes == [0o640, 0o640, 0o644]

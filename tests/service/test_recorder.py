@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from msgspec.structs import replace
 
-from auditd.archive.state import Fingerprint, Need
+from auditd.archive.state import Fingerprint, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence import canonical
@@ -190,3 +192,80 @@ async def test_forgetting_clears(desk: Desk) -> None:
     ((name, fields),) = desk.heard.events
     assert (name, fields["cleared_as"], fields["code"]) == ("alert_cleared", "removed", "unowned_bytes")
     assert fields["path"] == PATH.decode()
+
+
+async def test_an_alert_that_changed_while_it_was_told_is_told_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = desk.recorder._say_alert
+
+    def say_and_forget(alert: Any) -> None:
+        said(alert)
+        desk.recorder.forget(PATH, "removed")
+
+    monkeypatch.setattr(desk.recorder, "_say_alert", say_and_forget)
+    await desk.recorder.record(result(record(BAD)))
+    assert desk.heard.names == ["inspection_finished", "alert_raised", "alert_cleared"]
+
+
+async def test_an_alert_that_is_cleared_while_others_repeat_stays_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, 1e-9)
+    await desk.recorder.record(result(record(BAD)))
+    read = Store.alerts_told_before
+    threads: list[threading.Thread] = []
+
+    def read_while_another_clears(store: Store, moment: float) -> Any:
+        due = read(store, moment)
+        threads.append(threading.Thread(target=desk.recorder.forget, args=(PATH, "removed")))
+        threads[0].start()
+        threads[0].join(0.2)
+        return due
+
+    monkeypatch.setattr(Store, "alerts_told_before", read_while_another_clears)
+    await desk.recorder.repeat_alerts()
+    threads[0].join()
+    assert desk.store.open_alerts(PATH) == []
+    desk.close()
+
+
+async def test_what_the_configuration_clears_is_looked_at_again(desk: Desk) -> None:
+    await desk.recorder.record(result(record(BAD)))
+    await desk.recorder.review(lambda alert: alerts.clear(alert, "configuration", 1.0))
+    known = desk.store.known(PATH)
+    assert known is not None
+    assert need(known, SEEN, settings=record().producer.configuration, mode="expected", run=1, now=0.0) is Need.HEADER
+
+
+async def test_only_a_commit_ends_the_trouble(desk: Desk) -> None:
+    desk.recorder.store_trouble.begin("disk full")
+    assert await desk.recorder.retry_at(PATH) is None
+    assert await desk.recorder.count_open_alerts() == {}
+    assert desk.recorder.store_trouble.reason == "disk full"
+    desk.recorder.store_trouble._wait = 0.01
+    with trio.move_on_after(0.5):
+        await desk.recorder.mend()
+    assert desk.heard.names == ["store_failed", "store_recovered"]
+
+
+async def test_lines_that_may_be_lost_are_written_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    await desk.recorder.record(result(record()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, os.strerror(5))))
+        desk.recorder._log.reopen()
+    await desk.recorder.settle_log()
+    assert len(list(desk.store.unlogged())) == 1
+    await desk.recorder.settle_log()
+    assert list(desk.store.unlogged()) == []
+    assert len(desk.log.read_bytes().splitlines()) == 2
+    assert desk.heard.names[-2:] == ["log_failed", "log_recovered"]
+
+
+async def test_other_settings_end_the_waiting(desk: Desk) -> None:
+    desk.store.begin_settings(1)
+    await desk.recorder.record(result(record(finding("read_failed"), outcome="partial")))
+    desk.store.begin_settings(1)
+    assert await desk.recorder.retry_at(PATH) is not None
+    desk.store.begin_settings(2)
+    assert await desk.recorder.retry_at(PATH) is None
