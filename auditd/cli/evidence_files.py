@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from auditd.cli.output_file import refusal, write
 from auditd.cli.terminal import OutputError, Terminal
-from auditd.errors import AuditError
-from auditd.evidence.text import printable
+from auditd.errors import AuditError, UsageError
+from auditd.evidence.text import printable, quoted
 
 
 class FileError(AuditError):
@@ -23,12 +24,11 @@ def put(chunks: Iterable[bytes], output: bytes | None, terminal: Terminal) -> No
     if output is None:
         _put_out(chunks, terminal)
         return
+    why_not = refusal(output)
+    if why_not is not None:
+        raise UsageError(f"evidence: {quoted(output)} {why_not}")
     try:
-        if _is_plain(output):
-            _replace(output, chunks)
-        else:
-            with open(output, "wb") as file:
-                file.writelines(chunks)
+        write(output, chunks)
     except OSError as error:
         raise FileError(f"{printable(output)}: cannot be written: {error.strerror}") from None
 
@@ -43,32 +43,12 @@ def _put_out(chunks: Iterable[bytes], terminal: Terminal) -> None:
     terminal.flush()
 
 
-def _is_plain(path: bytes) -> bool:
-    """Whether ``path`` is a regular file or not there yet; a pipe or a device must not be replaced by a file."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return True
-
-
-def _replace(path: bytes, chunks: Iterable[bytes]) -> None:
-    temporary = b"%b.%d.tmp" % (path, os.getpid())
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 @contextmanager
 def opened(path: bytes) -> Iterator[BinaryIO]:
     """A file that is given; ``-`` is standard input."""
     if path == b"-":
+        if sys.stdin is None:
+            raise FileError("standard input is closed")
         yield sys.stdin.buffer
         return
     try:

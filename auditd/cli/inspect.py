@@ -100,7 +100,7 @@ def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> 
 
 def _write(output: bytes, evidence: Evidence, terminal: Terminal) -> Status:
     try:
-        write(output, encode(evidence) + b"\n")
+        write(output, (encode(evidence), b"\n"))
     except OSError as error:
         terminal.say(f"{printable(output)}: the evidence cannot be written: {error.strerror}")
         return Status.NOT_SEEN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 
 from auditd.formats.detection import HEAD_BYTES, is_plausible_head
 
@@ -13,7 +14,7 @@ _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OLD_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
-def refusal(output: bytes, model: bytes) -> str | None:
+def refusal(output: bytes, model: bytes | None = None) -> str | None:
     """Why ``output`` must not be overwritten: it is ``model`` itself, or another one. None if it may be."""
     try:
         status = os.stat(output)
@@ -22,7 +23,7 @@ def refusal(output: bytes, model: bytes) -> str | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     try:
-        if os.path.samefile(model, output):
+        if model is not None and os.path.samefile(model, output):
             return "is the file that is to be inspected"
     except (OSError, ValueError):  # that there is no such model is for the inspection to say
         pass
@@ -39,12 +40,12 @@ def refusal(output: bytes, model: bytes) -> str | None:
     return "is a model, and is not overwritten" if is_plausible_head(head, status.st_size) else None
 
 
-def write(path: bytes, content: bytes) -> None:
-    """Write ``content``; a regular file has all of it or is left alone. ``OSError`` if it cannot be done."""
+def write(path: bytes, chunks: Iterable[bytes]) -> None:
+    """Write ``chunks``; a regular file has all of it or is left alone. ``OSError`` if it cannot be done."""
     if _is_plain(path):
-        _replace(path, content)
+        _replace(path, chunks)
     else:
-        _write_through(path, content)
+        _write_through(path, chunks)
 
 
 def _is_plain(path: bytes) -> bool:
@@ -55,13 +56,13 @@ def _is_plain(path: bytes) -> bool:
         return True
 
 
-def _replace(path: bytes, content: bytes) -> None:
+def _replace(path: bytes, chunks: Iterable[bytes]) -> None:
     # Not made of the name, which may be as long as names can be.
     temporary = os.path.join(os.path.dirname(path), b".model-auditd-%b.tmp" % os.urandom(6).hex().encode())
     descriptor = os.open(temporary, _NEW_FLAGS, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -70,7 +71,7 @@ def _replace(path: bytes, content: bytes) -> None:
         raise
 
 
-def _write_through(path: bytes, content: bytes) -> None:
+def _write_through(path: bytes, chunks: Iterable[bytes]) -> None:
     try:
         descriptor = os.open(path, _OLD_FLAGS, 0o666)
     except OSError as error:
@@ -79,4 +80,4 @@ def _write_through(path: bytes, content: bytes) -> None:
         raise
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+        file.writelines(chunks)

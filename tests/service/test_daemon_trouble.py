@@ -139,7 +139,7 @@ def test_a_new_configuration_while_the_store_takes_nothing(house: House) -> None
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
     (house.models / "model.gguf").write_bytes(SOUND)
     daemon.wait_for("store_failed")
-    house.configure(schedule="rescan_seconds = 200")
+    house.configure(schedule="poll_seconds = 1")
     daemon.send(signal.SIGHUP)
     assert daemon.wait_for("config_reloaded")["changed"] is True
     daemon.wait_for("daemon_ready")
