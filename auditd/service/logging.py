@@ -51,9 +51,13 @@ def path_fields(path: bytes, name: str = "path") -> dict[str, str]:
     return fields
 
 
+#: What a person looks for stands in front.
+_FIRST: Final = ("event", "level", "timestamp")
+
+
 def render(fields: Mapping[str, Any]) -> str:
     """One line of ASCII JSON of at most :data:`LINE_BYTES`; what makes it longer is cut, longest text first."""
-    kept = dict(fields)
+    kept = {name: fields[name] for name in _FIRST if name in fields} | dict(fields)
     line = _encode(kept)
     while len(line) > LINE_BYTES:
         longest = max(kept, key=lambda name: len(_encode({name: kept[name]})))

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -213,9 +214,15 @@ class Scanner:
         """Whether the settings of this root still ask for an artifact at ``path`` below it."""
         below_root = os.path.relpath(path, self.path)
         parts = below_root.split(b"/")
-        if len(parts) > 1 and not self.root.recursive:
+        if len(parts) > 1 and not self.root.recursive and not self._is_linked(path):
             return False
         return not any(self.exclusion.matches(part, b"/".join(parts[: place + 1])) for place, part in enumerate(parts))
+
+    def _is_linked(self, path: bytes) -> bool:
+        """Whether a link that stands in the root itself leads to ``path``."""
+        with suppress(OSError), os.scandir(self.path) as entries:
+            return any(entry.is_symlink() and os.path.realpath(entry.path) == path for entry in entries)
+        return False
 
 
 def is_below(path: bytes, root: bytes) -> bool:
