@@ -117,13 +117,21 @@ class Store:
         )
 
     def begin_settings(self, mark: int) -> None:
-        """Settings with this ``mark`` apply from now on: under others than before, every file may be tried at once."""
+        """Settings with this ``mark`` apply from now on.
+
+        Under others than before, every file that failed may be tried at once, and what is not sound is looked at
+        again: what it shows may be an alert now, or no alert any more.
+        """
 
         def begin(connection: sqlite3.Connection) -> None:
             row = connection.execute("SELECT value FROM counters WHERE name = 'settings'").fetchone()
             if row != (mark,):
                 connection.execute("INSERT OR REPLACE INTO counters VALUES ('settings', ?)", (mark,))
                 connection.execute("UPDATE artifacts SET failures = 0, retry_at = NULL WHERE retry_at IS NOT NULL")
+                connection.execute(
+                    "UPDATE artifacts SET identity = NULL WHERE evidence_id IN"
+                    " (SELECT evidence_id FROM evidence WHERE verdict <> 'sound')"
+                )
 
         self._change(begin)
 

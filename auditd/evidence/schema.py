@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from typing import Any
 
 import msgspec
 
 from auditd.evidence.record import SCHEMA, Evidence
 
 
-def evidence_schema() -> dict[str, object]:
+def evidence_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of ``model-auditd/evidence/1``."""
-    schema = msgspec.json.schema(Evidence)
+    schema = _settled(msgspec.json.schema(Evidence))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:{SCHEMA}",
         "title": SCHEMA,
         **schema,
     }
+
+
+def _settled(part: Any) -> Any:
+    """The same schema whatever release generates it: order of alternatives, white space of docstrings."""
+    if isinstance(part, list):
+        return [_settled(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    settled = {name: _settled(value) for name, value in part.items()}
+    if "anyOf" in settled:
+        settled["anyOf"] = sorted(settled["anyOf"], key=lambda form: json.dumps(form, sort_keys=True))
+    if isinstance(settled.get("description"), str):
+        settled["description"] = inspect.cleandoc(settled["description"])
+    return settled
 
 
 def schema_text() -> str:

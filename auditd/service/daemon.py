@@ -488,5 +488,6 @@ def _rules(settings: Settings, index: int) -> RootRules:
 
 
 def _mark(settings: Settings) -> int:
-    """A number that differs when an inspection may come to another end."""
-    return int.from_bytes(sha256(repr((settings.inspect, settings.roots)).encode()).digest()[:7], "big")
+    """A number that differs when an inspection may come to another end, or its findings to another alert."""
+    matters = (settings.inspect, settings.roots, settings.alert.severity, sorted(settings.alert.severities.items()))
+    return int.from_bytes(sha256(repr(matters).encode()).digest()[:7], "big")
