@@ -54,4 +54,5 @@ async def test_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     await recorder.prune_daily(20)
     assert len(heard.events) == 2
     recorder.close()
+    store.close()
     assert broken(path)[0] == []
