@@ -266,13 +266,9 @@ def test_sighup_with_another_configuration_adopts_it(house: House) -> None:
     )
     daemon.send(signal.SIGHUP)
     assert daemon.wait_for("config_reloaded")["changed"] is True
-    left = {"alert_cleared", "inspection_finished", "daemon_ready"}
-    while left:
-        event = daemon.next_event()
-        assert event is not None
-        left.discard(event["event"])
-    assert daemon.named("alert_cleared")[0]["cleared_as"] == "configuration"
-    assert daemon.named("inspection_finished")[-1]["path"].endswith("more/model.gguf")
+    assert daemon.wait_for("alert_cleared")["cleared_as"] == "configuration"
+    daemon.wait_for("inspection_finished", path=str(house.home / "more" / "model.gguf"))
+    daemon.wait_for("daemon_ready")
     assert daemon.stop() == 0
 
 
