@@ -112,11 +112,3 @@ class Tally(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._items)
-
-    def bump(self, key: str) -> bool:
-        """Count one more under ``key`` if it is known, and say whether it was: spares building the item."""
-        if key not in self._items:
-            return False
-        first, seen = self._items[key]
-        self._items[key] = (first, seen + 1)
-        return True
