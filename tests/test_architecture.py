@@ -17,6 +17,7 @@ FLOORS = (
     "errors",
     "formats",
     "accounting",
+    "model",
     "evidence",
     "stores",
     "inspection",
@@ -29,7 +30,7 @@ FLOORS = (
     "__main__",
 )
 #: Values in, values out.
-PURE = {"errors", "formats", "accounting", "evidence", "choices", "settings", "report"}
+PURE = {"errors", "formats", "accounting", "model", "evidence", "choices", "settings", "report"}
 WORLD = {
     "asyncio",
     "ctypes",

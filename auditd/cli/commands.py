@@ -36,6 +36,10 @@ class Command:
 COMMANDS: Final[tuple[Command, ...]] = (
     Command("inspect", "look at one file", "auditd.cli.inspect"),
     Command("audit", "look at many files and trees", "auditd.cli.audit"),
+    Command("show", "read a model: its head, metadata, tensors, bytes", "auditd.cli.show"),
+    Command("dump", "write a header as JSON, or compare a dumped one with a file", "auditd.cli.dump"),
+    Command("diff", "compare two models, dumped headers or records", "auditd.cli.diff"),
+    Command("sketch", "write the small known file and read it back", "auditd.cli.sketch"),
     Command("run", "watch model directories: the daemon", "auditd.cli.run"),
     Command("evidence", "the records that are kept: find, show, check, hand on", "auditd.cli.evidence"),
     Command("check-config", "check a configuration", "auditd.cli.check_config"),

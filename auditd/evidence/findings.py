@@ -140,6 +140,27 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "two keys or names are equal up to a NUL, and some readers take one for the other",
         "A key can hide another this way. Do not load it before you know why.",
     ),
+    "block_count_mismatch": FindingKind(
+        "warning",
+        "notice",
+        "the declared block count is not the number of blocks that are there",
+        "Loaders run it without complaint and compute another model. Convert or download it again.",
+    ),
+    "blocks_incomplete": FindingKind(
+        "warning",
+        "notice",
+        "a block lacks tensors that the blocks around it have",
+        "A loader stops there, or runs without them. Convert or download it again.",
+    ),
+    "vocabulary_mismatch": FindingKind(
+        "notice", "notice", "the vocabulary and the embedding table have different lengths", "Check the conversion."
+    ),
+    "width_mismatch": FindingKind(
+        "notice", "notice", "a declared width is not the width of the tensors", "Check the conversion."
+    ),
+    "token_id_out_of_range": FindingKind(
+        "notice", "notice", "a token id is past the end of the vocabulary", "Check the conversion."
+    ),
     "layout_derived": FindingKind(
         "notice",
         "notice",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from auditd.accounting.account import Account
+from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import ErrorCategory, ErrorCode, FileIdentity, IdentityStatus
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.detection import Kind
@@ -40,8 +41,9 @@ class Scanned:
 class Look:
     """One inspection's facts. Sizes and offsets in bytes; None is unknown.
 
-    ``path`` is the artifact's own, ``given`` the one it was asked for by, which may be a link to it. ``foreign`` is set when the file is neither format, ``skipped`` when its name says that a download is
-    under way and nothing was read.
+    ``path`` is the artifact's own, ``given`` the one it was asked for by, which may be a link to it. ``foreign`` is
+    set when the file is neither format, ``skipped`` when its name says that a download is under way and nothing was
+    read. ``promise`` is what its store says of it.
     """
 
     path: bytes
@@ -65,3 +67,4 @@ class Look:
     skipped: bool = False
     stop: Stop | None = None
     close_errno: int | None = None
+    promise: Promise = NOTHING

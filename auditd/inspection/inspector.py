@@ -45,16 +45,20 @@ _HASH_CHUNK_BYTES: Final = 1024 * 1024
 
 def inspect(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Evidence:
     """Inspect one artifact. Blocking; raises nothing for any file, path or stop."""
-    began = time.perf_counter()
-    look = _look(request, checkpoint, progress)
-    look = replace(look, duration_seconds=round(time.perf_counter() - began, 6))
     return compose(
-        look,
+        look_at(request, checkpoint, progress),
         producer=request.producer,
         trigger=request.trigger,
         recorded_at=datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         severities=request.severities,
     )
+
+
+def look_at(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Look:
+    """The facts of one look, before they are a record. Blocking; raises nothing for any file, path or stop."""
+    began = time.perf_counter()
+    look = _look(request, checkpoint, progress)
+    return replace(look, duration_seconds=round(time.perf_counter() - began, 6))
 
 
 def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:

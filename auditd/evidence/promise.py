@@ -1,0 +1,43 @@
+"""What a store, a sidecar or a person says that an artifact should be: names, digests, a size. Frozen, and no opinion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+#: SHA-256 of the content, or SHA-1 of ``blob <size>\\0`` and the content, as git names its blobs.
+Algorithm: TypeAlias = Literal["sha256", "git-sha1"]
+
+#: ``model``: held to be a model. ``other``: a part of a store that is no model (a licence, a template), which is
+#: checked by digest alone.
+Role: TypeAlias = Literal["model", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A digest that somebody promised: lower-case hex, and who says so (``blob name``, the path of a sidecar)."""
+
+    algorithm: Algorithm
+    value: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What is known of an artifact beside its bytes.
+
+    ``names`` are those that people use for it, the store's own first, without its path. ``size`` is in bytes and
+    None where nobody says it. ``downloaded_ns`` is the mtime that a download record holds for the file, in
+    nanoseconds since the epoch.
+    """
+
+    store: str | None = None
+    names: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    size: int | None = None
+    role: Role = "model"
+    downloaded_ns: int | None = None
+
+
+#: Nobody says anything.
+NOTHING: Final = Promise()
