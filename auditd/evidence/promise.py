@@ -23,6 +23,14 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to say of how an artifact stands in its store: a finding code and the words for a person."""
+
+    code: Literal["orphan", "leftover"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """What is known of an artifact beside its bytes.
 
@@ -37,6 +45,7 @@ class Promise:
     size: int | None = None
     role: Role = "model"
     downloaded_ns: int | None = None
+    remarks: tuple[Remark, ...] = ()
 
 
 #: Nobody says anything.
