@@ -19,11 +19,12 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
+from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, PARTS_CHOICES, choices_digest
 from auditd.errors import SettingsError
 from auditd.evidence.findings import FINDINGS, SEVERITY_ORDER
 from auditd.evidence.record import Severity
 from auditd.evidence.text import printable, quoted
+from auditd.inspection.parts import Parts
 from auditd.inspection.request import HashMode
 
 WatchMode: TypeAlias = Literal["auto", "events", "poll"]
@@ -61,6 +62,7 @@ class InspectSettings:
 
     hash: HashMode = "expected"
     layout: str = "auto"
+    digests: Parts = "none"
     stall_seconds: Seconds = 60
     inspection_seconds: Seconds = 0
     read_bytes_per_second: int = 0
@@ -256,6 +258,7 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
         {
             "hash": _HASH,
             "layout": _LAYOUT,
+            "digests": _one_of(*PARTS_CHOICES),
             # Less is not told from a disk that spins up.
             "stall_seconds": _duration(5, _DAY),
             "inspection_seconds": _number(1, 30 * _DAY, int, float, none=True),
@@ -453,15 +456,16 @@ class Applied:
     hash: HashMode
     layout: str
     severities: Severities
+    digests: Parts
 
 
 def applied(settings: Settings, root: Root | None = None) -> Applied:
     """The root's own settings before the general ones."""
     general = settings.inspect
     if root is None:
-        return Applied(general.hash, general.layout, settings.alert.severities)
+        return Applied(general.hash, general.layout, settings.alert.severities, general.digests)
     severities = MappingProxyType({**settings.alert.severities, **root.severity})
-    return Applied(root.hash or general.hash, root.layout or general.layout, severities)
+    return Applied(root.hash or general.hash, root.layout or general.layout, severities, general.digests)
 
 
 def configuration_digest(settings: Settings, root: Root | None = None) -> str:
@@ -471,4 +475,4 @@ def configuration_digest(settings: Settings, root: Root | None = None) -> str:
     about a file, which needs no second look at it.
     """
     what = applied(settings, root)
-    return choices_digest(what.hash, what.layout)
+    return choices_digest(what.hash, what.layout, what.digests)

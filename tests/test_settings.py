@@ -50,7 +50,7 @@ def test_every_setting_is_taken() -> None:
 REFUSED = [
     ("x = 1", "x", "[[root]], [inspect]"),
     ("[other]", "other", "[[root]], [inspect]"),
-    ("[inspect]\nhas = 1", "inspect.has", "hash, layout, stall_seconds"),
+    ("[inspect]\nhas = 1", "inspect.has", "hash, layout, digests, stall_seconds"),
     ("[inspect]\nhash = 1", "inspect.hash", '"header", "expected", "full"'),
     ("[inspect]\nhash = 'all'", "inspect.hash", '"header", "expected", "full"'),
     ("[inspect]\nlayout = 'k65'", "inspect.layout", '"auto", "strict", "ggml-current"'),

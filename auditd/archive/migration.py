@@ -45,6 +45,15 @@ def _from_1(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP TABLE old_{table}")
 
 
+def _from_2(connection: sqlite3.Connection) -> None:
+    """Schema 2 knew nothing of references, and of sets neither."""
+    connection.execute("ALTER TABLE artifacts RENAME TO old_artifacts")
+    for statement in _statements(schema.ARTIFACTS_TABLE + schema.SETS_TABLE):
+        connection.execute(statement)
+    connection.execute("INSERT INTO artifacts SELECT *, NULL, NULL, NULL FROM old_artifacts")
+    connection.execute("DROP TABLE old_artifacts")
+
+
 def _statements(script: str) -> list[str]:
     """The statements of a script one by one: ``executescript`` would end the transaction."""
     lines = (line.partition("--")[0] for line in script.splitlines())
@@ -88,4 +97,4 @@ def _take_over(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     connection.execute("UPDATE evidence SET logged = ? WHERE sequence = ?", (logged, sequence))
 
 
-_STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_1}
+_STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_1, 2: _from_2}

@@ -11,7 +11,7 @@ from typing import Final
 
 from auditd.errors import StoreError
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 #: "madt": lets `file` and people tell the store from any other SQLite file.
 APPLICATION_ID: Final = 0x6D616474
@@ -72,7 +72,8 @@ CREATE TABLE ledger (
 INSERT INTO ledger VALUES (1, 0, zeroblob(32), 0, zeroblob(32), 0, 0);
 """
 
-_TABLES: Final = """
+#: What is known of each artifact.
+ARTIFACTS_TABLE: Final = """
 CREATE TABLE artifacts (
     path        BLOB PRIMARY KEY,
     identity    TEXT,                  -- of the last complete evidence
@@ -82,9 +83,26 @@ CREATE TABLE artifacts (
     evidence_id TEXT,
     tried       TEXT,                  -- identity of the attempts that came to nothing
     failures    INTEGER NOT NULL DEFAULT 0,
-    retry_at    REAL
+    retry_at    REAL,
+    promised    TEXT,                  -- key of the references that it was hashed against
+    standing    TEXT,                  -- key of what else its store said
+    hashed_at   REAL                   -- when all of this state was hashed
 ) WITHOUT ROWID;
+"""
 
+#: The last record of each set of files.
+SETS_TABLE: Final = """
+CREATE TABLE sets (
+    name        BLOB PRIMARY KEY,      -- what the set is told by, an absolute path
+    evidence_id TEXT NOT NULL,
+    verdict     TEXT NOT NULL,
+    state       TEXT NOT NULL,         -- digest of what was found: a set that stayed as it was has no new record
+    record      BLOB NOT NULL,         -- the last record, zlib
+    logged      INTEGER NOT NULL DEFAULT 0 CHECK (logged IN (0, 1))
+) WITHOUT ROWID;
+"""
+
+_TABLES: Final = """
 -- What the first bytes of a file without a model name said, once for each identity.
 CREATE TABLE sniffs (
     path        BLOB PRIMARY KEY,
@@ -149,6 +167,6 @@ def existing(connection: sqlite3.Connection, name: str) -> int:
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables in a new file."""
     connection.executescript(
-        f"BEGIN IMMEDIATE; {EVIDENCE_TABLES} {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
+        f"BEGIN IMMEDIATE; {EVIDENCE_TABLES} {ARTIFACTS_TABLE} {SETS_TABLE} {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
         f" PRAGMA user_version = {VERSION}; COMMIT;"
     )

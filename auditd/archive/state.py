@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from auditd.evidence.exactness import is_exact
+from auditd.evidence.promise import NOTHING, Promise, references_key, standing_key
 from auditd.evidence.record import Evidence, FileIdentity
 
 #: First and longest delay in seconds before the same identity is tried again.
@@ -62,7 +63,11 @@ class Fingerprint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the store knows of an artifact: its last complete evidence, and the attempts since that came to nothing."""
+    """What the store knows of an artifact: its last complete evidence, and the attempts since that came to nothing.
+
+    ``mode`` is ``full`` once all of this state was hashed, at ``hashed_at`` (wall-clock seconds) and against
+    ``promised``, the key of the references at that time; ``standing`` is the key of what else its store said.
+    """
 
     fingerprint: Fingerprint | None = None
     settings: str | None = None
@@ -72,6 +77,9 @@ class Known:
     tried: Fingerprint | None = None
     failures: int = 0
     retry_at: float | None = None
+    promised: str | None = None
+    standing: str | None = None
+    hashed_at: float | None = None
 
 
 class Need(Enum):
@@ -92,7 +100,21 @@ def same_file(known: Fingerprint, seen: Fingerprint, *, same_run: bool) -> bool:
     return known[1:] == seen[1:] and (not same_run or known.device == seen.device)
 
 
-def need(known: Known | None, seen: Fingerprint, *, settings: str, mode: str, run: int, now: float) -> Need:
+def wants_digest(mode: str, promise: Promise) -> bool:
+    """Whether hash ``mode`` reads all of an artifact of which ``promise`` is known."""
+    return mode == "full" or (mode == "expected" and bool(promise.references))
+
+
+def need(
+    known: Known | None,
+    seen: Fingerprint,
+    *,
+    settings: str,
+    mode: str,
+    run: int,
+    now: float,
+    promise: Promise = NOTHING,
+) -> Need:
     """What the file ``seen`` needs under ``settings`` (a digest) and hash ``mode``; ``now`` is wall-clock seconds."""
     if known is None:
         return Need.HEADER
@@ -111,7 +133,10 @@ def need(known: Known | None, seen: Fingerprint, *, settings: str, mode: str, ru
         or not same_file(known.fingerprint, seen, same_run=same_run)
     ):
         return Need.HEADER
-    return Need.DIGEST if mode == "full" and known.mode != "full" else Need.NOTHING
+    if wants_digest(mode, promise) and (known.mode != "full" or known.promised != references_key(promise)):
+        return Need.DIGEST
+    # Names came or went: a look at the header says so, and costs nothing.
+    return Need.NOTHING if known.standing in (None, standing_key(promise)) else Need.HEADER
 
 
 def is_final(evidence: Evidence) -> bool:
@@ -133,6 +158,7 @@ def after(
     run: int,
     now: float,
     interrupted: bool = False,
+    promise: Promise = NOTHING,
 ) -> Known:
     """What is known once ``evidence`` of the file ``seen`` is recorded.
 
@@ -140,16 +166,35 @@ def after(
     """
     before = known or Known()
     if is_final(evidence) and evidence.identity.before is not None:
-        return Known(
-            fingerprint=Fingerprint.of_identity(evidence.identity.before),
-            settings=evidence.producer.configuration,
-            mode=mode,
-            run=run,
-            evidence_id=evidence.evidence_id,
-        )
+        return _settled(before, evidence, evidence.identity.before, mode=mode, run=run, now=now, promise=promise)
     if interrupted:
         return before
     return failed(before, seen, now)
+
+
+def _settled(
+    before: Known, evidence: Evidence, identity: FileIdentity, *, mode: str, run: int, now: float, promise: Promise
+) -> Known:
+    """A look at the header alone leaves it at what a digest of the same state has shown."""
+    fingerprint = Fingerprint.of_identity(identity)
+    settings = evidence.producer.configuration
+    stands = (
+        before.mode == "full"
+        and before.settings == settings
+        and before.fingerprint is not None
+        and same_file(before.fingerprint, fingerprint, same_run=before.run == run)
+    )
+    hashed = evidence.artifact.sha256 is not None
+    return Known(
+        fingerprint=fingerprint,
+        settings=settings,
+        mode="full" if hashed or stands else mode,
+        run=run,
+        evidence_id=evidence.evidence_id,
+        promised=references_key(promise) if hashed else before.promised if stands else None,
+        standing=standing_key(promise),
+        hashed_at=now if hashed else before.hashed_at if stands else None,
+    )
 
 
 def failed(known: Known | None, seen: Fingerprint, now: float) -> Known:
@@ -166,4 +211,7 @@ def failed(known: Known | None, seen: Fingerprint, now: float) -> Known:
         tried=seen,
         failures=failures,
         retry_at=now + retry_delay(failures),
+        promised=before.promised,
+        standing=before.standing,
+        hashed_at=before.hashed_at,
     )

@@ -129,7 +129,7 @@ def declarations(connection: sqlite3.Connection, name: bytes) -> bytes:
 def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
     """Replace what is known of an artifact."""
     connection.execute(
-        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             path,
             None if known.fingerprint is None else known.fingerprint.text(),
@@ -140,6 +140,9 @@ def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
             None if known.tried is None else known.tried.text(),
             known.failures,
             known.retry_at,
+            known.promised,
+            known.standing,
+            known.hashed_at,
         ),
     )
 

@@ -19,11 +19,15 @@ from auditd.archive.records import RecordError, decode, divide, encoded
 from auditd.archive.rows import Alert, Entry, Stored
 from auditd.archive.state import Fingerprint, Known
 from auditd.errors import StoreError
+from auditd.evidence.history import Earlier, Seen
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import printable
 
 #: Rows read under the lock at a time.
 _PAGE: Final = 500
+
+#: An identity without its device number.
+_STATE: Final = "substr(identity, instr(identity, ' ') + 1)"
 
 T = TypeVar("T")
 
@@ -162,6 +166,31 @@ class Store:
         """All records, or those of one path, in the order of recording."""
         return self._stored("1", (), 0) if path is None else self._stored("path = ?", (path,), 0)
 
+    def earlier(self, path: bytes, seen: Fingerprint) -> Earlier:
+        """The records that a look at the artifact in the state ``seen`` is held against. Device numbers do not count."""
+        state = seen.text().partition(" ")[2]
+        return Earlier(
+            before=self._last_seen(path, f"{_STATE} <> ?", state),
+            hashed=self._last_seen(path, f"{_STATE} <> ? AND hashed = 1", state),
+            same=self._last_seen(path, f"{_STATE} = ? AND hashed = 1", state),
+        )
+
+    def _last_seen(self, path: bytes, where: str, state: str) -> Seen | None:
+        """The last record made here that settled the matter; a damaged one is none, and ``verify`` names it."""
+
+        def last(connection: sqlite3.Connection) -> Seen | None:
+            row = connection.execute(
+                "SELECT record, place, rows FROM evidence WHERE path = ? AND final = 1 AND imported = 0"  # noqa: S608
+                f" AND {where} ORDER BY sequence DESC LIMIT 1",
+                (path, state),
+            ).fetchone()
+            try:
+                return None if row is None else Seen.of(decode(statements.content(connection, row)))
+            except RecordError:
+                return None
+
+        return self._call(last)
+
     def _stored(self, where: str, values: tuple[object, ...], after: int) -> Iterator[Stored]:
         """One at a time: a record may be large, and others may come while it is looked at."""
 
@@ -206,14 +235,15 @@ class Store:
         """What is known of an artifact; None if nothing."""
         row = self._call(
             lambda connection: connection.execute(
-                "SELECT identity, settings, mode, run, evidence_id, tried, failures, retry_at FROM artifacts"
+                "SELECT identity, settings, mode, run, evidence_id, tried, failures, retry_at, promised, standing, hashed_at"
+                " FROM artifacts"
                 " WHERE path = ?",
                 (path,),
             ).fetchone()
         )
         if row is None:
             return None
-        identity, settings, mode, run, evidence_id, tried, failures, retry_at = row
+        identity, settings, mode, run, evidence_id, tried, *rest = row
         return Known(
             None if identity is None else Fingerprint.parse(identity),
             settings,
@@ -221,8 +251,7 @@ class Store:
             run or 0,
             evidence_id,
             None if tried is None else Fingerprint.parse(tried),
-            failures,
-            retry_at,
+            *rest,
         )
 
     def remember(self, path: bytes, known: Known) -> None:

@@ -96,6 +96,8 @@ def _text(value: Any) -> str:
 def _follows(last: tuple[Any, ...], link: tuple[Any, ...]) -> str:
     """Why a link does not follow the one before it, or nothing."""
     sequence, evidence_id, value, _ = link
+    if not isinstance(sequence, int) or not isinstance(last[0], int):
+        return "the chain breaks here: a number in it is none"
     if not isinstance(last[1], bytes) or not isinstance(evidence_id, str) or not evidence_id.isascii():
         return "the chain breaks here: a value in it is not of its kind"
     if chain.link(last[1], evidence_id) != value:

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import Detail, Look, add_json, add_look, also_not_seen, detailed
 from auditd.cli.path_list import opened
-from auditd.cli.status import Status, status_of, worst
+from auditd.cli.status import Status, status_from, status_of, worst
 from auditd.cli.targets import Target, targets
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import InspectionStopped, UsageError
+from auditd.evidence.set_compose import compose_set
+from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.set_record import encode_set, set_summary
 from auditd.evidence.text import printable
 from auditd.inspection.inspector import inspect
+from auditd.inspection.moment import now_text
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Other, Unseen
+from auditd.inspection.sets import SetsOnTheWay
 from auditd.report.progress import ProgressLine
+from auditd.report.set_rows import set_row
 from auditd.report.table import Rows, row, table, unseen_row
+from auditd.stores.stores import Stores
+
+#: Notes on stores that are shown.
+_NOTES: Final = 8
+
+#: How things stand in a store that no file and no set has a line for.
+_STANDINGS: Final = frozenset({"nothing_downloaded", "unreadable"})
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -33,6 +48,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add_look(parser, default_hash="expected")
     add_json(parser, "one evidence a line as JSON")
+    parser.add_argument("--all", action="store_true", help="list the sound files, too, however many there are")
     parser.add_argument("--follow-links", action="store_true", help="follow links to directories, and out of a PATH")
     also_not_seen(parser, "whoever reads standard output leaves before its end")
 
@@ -42,8 +58,10 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     source = arguments.files_from
     if not arguments.paths and source is None:
         raise UsageError("audit: give a PATH, or --files-from FILE")
-    audit = _Audit(terminal, Look.of(arguments), arguments.json, arguments.detail, terminal.progress_line())
+    look = Look.of(arguments)
+    audit = _Audit(terminal, look, arguments.json, arguments.detail, terminal.progress_line(), arguments.all)
     with opened(source) as listed, Interruption() as interruption:
+        audit.sets = SetsOnTheWay(interruption.checkpoint)
         try:
             for target in targets(
                 chain(arguments.paths, listed),
@@ -52,6 +70,8 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
                 checkpoint=interruption.checkpoint,
             ):
                 audit.take(target, interruption.checkpoint)
+            audit.take_sets(audit.sets.leave())
+            audit.survey(arguments.paths, interruption.checkpoint)
         except InspectionStopped as stopped:
             audit.statuses.add(Status.NOT_SEEN)
             terminal.say(f"{stopped}; what follows is not everything" if not arguments.json else str(stopped))
@@ -73,18 +93,25 @@ class _Audit:
     json: bool
     detail: Detail | None
     line: ProgressLine | None
+    list_sound: bool
     rows: Rows = field(default_factory=Rows)
     statuses: set[Status] = field(default_factory=set)
     other_files: int = 0
     #: Links that lead nowhere or out of the path, pipes, sockets, devices.
     special_files: int = 0
     inspected: int = 0
+    sets: SetsOnTheWay = field(default_factory=SetsOnTheWay)
+    set_rows: Rows = field(default_factory=Rows)
+    #: What is to be said of stores beside their files.
+    notes: list[str] = field(default_factory=list)
 
     def take(self, target: Target, checkpoint: Checkpoint) -> None:
         """Look at one target, and show or keep what is found."""
         if isinstance(target, Other):
             self.other_files += not target.special
             self.special_files += target.special
+            if self.sets.may_matter(target.path):
+                self.take_sets(self.sets.enter(target.path))
         elif isinstance(target, Unseen):
             self._unseen(target)
         else:
@@ -95,13 +122,38 @@ class _Audit:
         self.inspected += 1
         if self.line:
             self.line.begin(f"file {self.inspected:,}  {printable(path)}")
+        self.take_sets(self.sets.enter(path))
         evidence = inspect(self.look.at(path), checkpoint, progress_of(self.line))
+        self.sets.take(path, evidence)
         self.statuses.add(status_of(evidence))
         if self.json:
             self._clear()
             self.terminal.record(detailed(evidence, self.detail))
         else:
             self.rows.add(row(evidence))
+
+    def take_sets(self, sets: Iterable[SetFacts]) -> None:
+        """Judge sets and show or keep what is found."""
+        for facts in sets:
+            evidence = compose_set(
+                facts, producer=self.look.producer, trigger="command", recorded_at=now_text(), severities={}
+            )
+            self.statuses.add(status_from("complete", (finding.severity for finding in evidence.findings)))
+            if self.json:
+                self._clear()
+                self.terminal.line(encode_set(evidence if self.detail != "summary" else set_summary(evidence)))
+            else:
+                self.set_rows.add(set_row(evidence))
+
+    def survey(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> None:
+        """The models of the stores below ``paths``, and what in them nothing else here speaks of."""
+        stores = Stores()
+        for path in paths:
+            if os.path.isdir(path):
+                self.take_sets(stores.models(os.path.abspath(path), checkpoint))
+                for standing in stores.survey(os.path.abspath(path), checkpoint):
+                    if standing.kind in _STANDINGS:
+                        self.notes.append(f"{printable(standing.path)}: {standing.message}")
 
     def _unseen(self, target: Unseen) -> None:
         """A directory that cannot be read has no record in JSON but its own: the same look, which fails alike."""
@@ -120,7 +172,13 @@ class _Audit:
         """Show what was kept."""
         self._clear()
         if not self.json:
-            self.terminal.lines(table(self.rows, self.other_files, self.terminal.columns, self.terminal.paint))
+            width, paint = self.terminal.columns, self.terminal.paint
+            lines = table(self.rows, self.other_files, width, paint, list_sound=self.list_sound, sets=self.set_rows)
+            self.terminal.lines(lines)
+        for note in self.notes[:_NOTES]:
+            self.terminal.say(f"audit: {note}")
+        if len(self.notes) > _NOTES:
+            self.terminal.say(f"audit: and {len(self.notes) - _NOTES:,} more such places in stores")
         if self.special_files:
             passed = f"{self.special_files:,} links or special files were passed over"
             self.terminal.say(f"audit: {passed}; --follow-links follows links out of a PATH")

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look, add_json, add_look, also_not_seen, detailed
+from auditd.cli.options import Look, add_json, add_look, also_not_seen, detailed, located
 from auditd.cli.output_file import refusal, write
 from auditd.cli.status import Status, status_of, worst
 from auditd.cli.terminal import Terminal, progress_of
@@ -26,7 +26,9 @@ from auditd.report.view_page import view_page
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=os.fsencode)
+    parser.add_argument(
+        "file", metavar="FILE", type=os.fsencode, help="a path, ollama:NAME[:TAG], or hf:ORG/NAME[@REV]/FILE"
+    )
     add_look(parser, default_hash="header")
     add_json(parser, "the evidence as one line of JSON")
     parser.add_argument(
@@ -43,18 +45,19 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, terminal: Terminal) -> Status:
     """Inspect, write, show."""
+    path = located(arguments.file)
     output = arguments.evidence_output
     if arguments.view is not None:
         _check_view(arguments)
     if output is not None:
-        refused = refusal(output, arguments.file)
+        refused = refusal(output, path)
         if refused:
             raise UsageError(f"--evidence-output {printable(output)}: {refused}")
     line = terminal.progress_line()
     if line:
-        line.begin(printable(arguments.file))
+        line.begin(printable(path))
     with Interruption() as interruption:
-        evidence = inspect(Look.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
+        evidence = inspect(Look.of(arguments).at(path), interruption.checkpoint, progress_of(line))
     if line:
         line.clear()
     status = status_of(evidence)

@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from auditd import __version__
-from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, choices_digest
+from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, PARTS_CHOICES, choices_digest
 from auditd.cli.terminal import PROGRAM
 from auditd.evidence.record import Evidence, Producer
 from auditd.evidence.summary import summary
 from auditd.evidence.text import quoted
-from auditd.inspection.request import HashMode, Request
+from auditd.inspection.parts import Parts
+from auditd.inspection.promises import promises_of
+from auditd.inspection.request import HashMode, Promises, Request
+from auditd.stores.homes import Homes
+from auditd.stores.locate import is_reference, locate
+from auditd.stores.stores import Stores
 
 Detail: TypeAlias = Literal["summary", "complete"]
 
@@ -29,6 +34,22 @@ def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
         default=default_hash,
         help="how much is read: the header; all of it where a published digest is known; all of it (default: %(default)s)",
     )
+    parser.add_argument(
+        "--digests",
+        choices=PARTS_CHOICES,
+        default="none",
+        help="also digest the tensor data as a whole, or each tensor, whenever all of a file is read (default: %(default)s)",
+    )
+    _add_layout(parser)
+
+
+def add_reading(parser: ArgumentParser) -> None:
+    """How headers are taken, for commands that read nothing else."""
+    parser.set_defaults(hash="header", digests="none")
+    _add_layout(parser)
+
+
+def _add_layout(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--layout",
         type=_layout,
@@ -68,6 +89,8 @@ class Look:
     hash_mode: HashMode
     layout: str
     unfinished: bool
+    parts: Parts
+    promises: Promises
 
     @classmethod
     def of(cls, arguments: Namespace) -> Look:
@@ -76,13 +99,30 @@ class Look:
             name=PROGRAM,
             version=__version__,
             host=os.uname().nodename,
-            configuration=choices_digest(arguments.hash, arguments.layout),
+            configuration=choices_digest(arguments.hash, arguments.layout, arguments.digests),
         )
-        return cls(producer, arguments.hash, arguments.layout, arguments.unfinished)
+        parts, promises = arguments.digests, promises_of(Stores())
+        return cls(producer, arguments.hash, arguments.layout, arguments.unfinished, parts, promises)
 
     def at(self, path: bytes) -> Request:
         """The request for one file."""
-        return Request(path, self.producer, hash_mode=self.hash_mode, layout=self.layout, unfinished=self.unfinished)
+        return Request(
+            path,
+            self.producer,
+            hash_mode=self.hash_mode,
+            layout=self.layout,
+            unfinished=self.unfinished,
+            parts=self.parts,
+            promises=self.promises,
+        )
+
+
+def located(given: bytes) -> bytes:
+    """The path that ``given`` is, or that it names in a store; a file that is really called so is that file."""
+    text = os.fsdecode(given)
+    if not is_reference(text) or os.path.lexists(given):
+        return given
+    return locate(text, Homes.of(os.environ))
 
 
 def detailed(evidence: Evidence, detail: Detail | None) -> Evidence:

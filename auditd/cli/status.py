@@ -27,9 +27,14 @@ _NOT_SEEN: frozenset[Outcome] = frozenset({"unavailable", "failed", "partial"})
 
 def status_of(evidence: Evidence, threshold: Severity = "warning") -> Status:
     """The exit status for one record."""
-    if evidence.outcome in _NOT_SEEN:
+    return status_from(evidence.outcome, (finding.severity for finding in evidence.findings), threshold)
+
+
+def status_from(outcome: Outcome, severities: Iterable[Severity], threshold: Severity = "warning") -> Status:
+    """The exit status for an outcome and the severities of its findings."""
+    if outcome in _NOT_SEEN:
         return Status.NOT_SEEN
-    if evidence.outcome == "refused" or any(at_least(finding.severity, threshold) for finding in evidence.findings):
+    if outcome == "refused" or any(at_least(severity, threshold) for severity in severities):
         return Status.FINDINGS
     return Status.CLEAR
 

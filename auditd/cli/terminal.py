@@ -96,17 +96,18 @@ class Terminal:
         return coloured if wanted else plain
 
     def record(self, evidence: Evidence) -> None:
-        """One record as a line of JSON, at once: a reader may be waiting for it."""
-        with _writing():
-            self.out.flush()
-            self.out.buffer.write(encode(evidence) + b"\n")
-            self.out.buffer.flush()
+        """One record as a line of JSON."""
+        self.line(encode(evidence))
 
     def json(self, value: object) -> None:
         """One line of JSON with nothing in it that a terminal would act upon."""
+        self.line(harmless_json(msgspec.json.encode(value)))
+
+    def line(self, encoded: bytes) -> None:
+        """One line of JSON that is harmless already, at once: a reader may be waiting for it."""
         with _writing():
             self.out.flush()
-            self.out.buffer.write(harmless_json(msgspec.json.encode(value)) + b"\n")
+            self.out.buffer.write(encoded + b"\n")
             self.out.buffer.flush()
 
     def lines(self, lines: Iterable[str]) -> None:

@@ -46,8 +46,8 @@ def decode(encoded: bytes | str) -> Evidence:
     return _DECODER.decode(encoded)
 
 
-def evidence_id(evidence: Evidence) -> str:
-    """The identifier of a complete record."""
+def evidence_id(evidence: msgspec.Struct) -> str:
+    """The identifier of a complete record, of a file or of a set."""
     digest = hashlib.sha256()
     _Canonical(digest.update).whole(evidence, without="evidence_id")
     return "ev_" + digest.hexdigest()

@@ -10,20 +10,24 @@ from auditd.evidence.coverage import coverage_part
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.findings import worst_verdict
 from auditd.evidence.judge import as_rows, judge
+from auditd.evidence.judge_reference import is_unstable
 from auditd.evidence.judged import Judged
 from auditd.evidence.limits import limitations_part
-from auditd.evidence.look import Look
+from auditd.evidence.look import Look, PartDigests
 from auditd.evidence.record import (
     SCHEMA,
     Artifact,
+    Digests,
     Error,
     ErrorCode,
     Evidence,
+    Expected,
     Identity,
     Outcome,
     Producer,
     Read,
     Severity,
+    TensorDigest,
     Trigger,
     Verdict,
 )
@@ -55,7 +59,7 @@ def compose(
         recorded_at=recorded_at,
         producer=producer,
         trigger=trigger,
-        outcome=_outcome(look, found),
+        outcome=outcome_of(look, found),
         verdict=_verdict(look, found),
         detail="complete",
         artifact=_artifact(look),
@@ -76,11 +80,13 @@ def compose(
         limitations=limitations_part(look),
         findings=as_rows(found, severities),
         error=_error(look, found),
+        digests=_digests(look),
     )
     return seal(evidence)
 
 
-def _outcome(look: Look, found: Sequence[Judged]) -> Outcome:
+def outcome_of(look: Look, found: Sequence[Judged]) -> Outcome:
+    """How the inspection ended, from its facts and its findings."""
     if look.skipped:
         return "skipped"
     if look.stop is not None:
@@ -124,18 +130,32 @@ def _artifact(look: Look) -> Artifact:
     name = exact(look.path.rpartition(b"/")[2])[0]
     header = look.header
     recognised = look.foreign is None and header is not None
+    promise = look.promise
+    given = [] if look.given in (None, look.path) else [exact(look.given)[0]]
     return Artifact(
         path=path,
         path_base64=path_base64,
         name=name,
-        names=[path] if look.given in (None, look.path) else [path, exact(look.given)[0]],
-        store=None,
+        names=[*promise.names, path, *given],
+        store=promise.store,
         format=("gguf" if isinstance(header, GgufHeader) else "safetensors") if recognised else None,
         size=exact_int(look.size),
         sha256=look.sha256,
-        expected=[],
-        expected_size=None,
+        expected=[
+            Expected(algorithm=each.algorithm, value=each.value, source=each.source) for each in promise.references
+        ],
+        expected_size=exact_int(promise.size),
     )
+
+
+def _digests(look: Look) -> Digests | None:
+    """Digests beside the whole file's; None where none was taken."""
+    parts = look.parts or PartDigests()
+    again = look.sha256_again if is_unstable(look) else None
+    tensors = [TensorDigest(index=index, sha256=digest) for index, digest in parts.tensors]
+    if (parts.tensor_data, look.git_sha1, again) == (None, None, None) and not tensors:
+        return None
+    return Digests(tensor_data=parts.tensor_data, tensors=tensors or None, git_sha1=look.git_sha1, sha256_again=again)
 
 
 def _error(look: Look, found: Sequence[Judged]) -> Error | None:

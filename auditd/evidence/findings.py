@@ -62,6 +62,24 @@ _AGAIN = "Fetch the file again and compare its size and digest with the publishe
 _NOTHING = "Nothing to do."
 
 FINDINGS: Final[dict[str, FindingKind]] = {
+    "digest_mismatch": FindingKind(
+        "critical", "mismatch", "the content is not what was published under this name", "Do not load it. " + _AGAIN
+    ),
+    "silent_corruption": FindingKind(
+        "critical",
+        "mismatch",
+        "the content changed, and the file system says that nobody wrote to it",
+        "Do not load it. Check the disk and the memory of this host, then fetch the file again.",
+    ),
+    "size_mismatch": FindingKind(
+        "critical", "truncated", "the size is not the one that was published", "Do not load it. " + _AGAIN
+    ),
+    "unstable_read": FindingKind(
+        "critical",
+        "unknown",
+        "two readings of an unchanged file gave two contents: this host reads it differently each time",
+        "Suspect this host, not the file: test its memory, look at its kernel log, and read the file elsewhere.",
+    ),
     "header_malformed": FindingKind(
         "critical", "malformed", "the header breaks a rule of its format", "Do not load it. " + _AGAIN
     ),
@@ -128,6 +146,37 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "the file changed while it was read",
         "It is looked at again when it stands still; if this stays, find out what writes to it.",
     ),
+    "template_changed": FindingKind(
+        "warning",
+        "notice",
+        "a chat template is another than at the last look",
+        "A template steers the model without touching a weight. Compare it with the publisher's.",
+    ),
+    "weights_changed": FindingKind(
+        "warning",
+        "notice",
+        "the tensor data is another than at the last look",
+        "If nobody replaced the model, compare its digest with the publisher's.",
+    ),
+    "header_changed": FindingKind(
+        "notice", "notice", "the header is another than at the last look", "Compare the two looks to see what changed."
+    ),
+    "zero_run": FindingKind(
+        "notice",
+        "notice",
+        "a long run of zeros where a model has its weights",
+        "Compare the digest with the publisher's: the download may have stopped after its space was set aside.",
+    ),
+    "self_hash_differs": FindingKind(
+        "notice",
+        "notice",
+        "the hash that the file carries of its own tensors is not theirs",
+        "It was edited since, or hashed in another way.",
+    ),
+    "orphan": FindingKind(
+        "notice", "notice", "a blob that nothing in its store names", "Nobody lists it: its store can remove it."
+    ),
+    "leftover": FindingKind("notice", "notice", "a rest of a download that nothing resumes", "It can be removed."),
     "padding_nonzero": FindingKind(
         "warning",
         "notice",
@@ -212,6 +261,7 @@ FINDINGS: Final[dict[str, FindingKind]] = {
     "data_unaligned": FindingKind(
         "info", "sound", "tensor data at an unaligned place", "It is copied when loaded instead of mapped."
     ),
+    "touched": FindingKind("info", "sound", "its time is newer than its download, its content is the same", _NOTHING),
     "no_tensors": FindingKind("info", "sound", "metadata only", _NOTHING),
     "architecture_absent": FindingKind("info", "sound", "no general.architecture", _NOTHING),
     "json_white_space": FindingKind("info", "sound", "unusual white space around the JSON", _NOTHING),

@@ -8,6 +8,8 @@ from typing import Final
 from auditd.evidence.exactness import exact_int, figure
 from auditd.evidence.findings import FINDINGS, SEVERITY_ORDER, severity_of
 from auditd.evidence.judge_account import of_account
+from auditd.evidence.judge_model import of_model
+from auditd.evidence.judge_reference import of_digests
 from auditd.evidence.judged import Judged
 from auditd.evidence.look import Look
 from auditd.evidence.record import Finding, Severity
@@ -31,7 +33,7 @@ def judge(look: Look) -> list[Judged]:
     if look.identity in ("modified", "replaced"):
         message = "the file was replaced while it was read" if look.identity == "replaced" else _changed(look)
         return [Judged("identity_changed", message)]
-    found = [*_of_looking(look), *_of_header(look), *of_account(look)]
+    found = [*_of_looking(look), *of_digests(look), *_of_header(look), *of_account(look), *of_model(look)]
     return sorted(found, key=_rank)
 
 
@@ -76,9 +78,12 @@ def _of_looking(look: Look) -> Iterator[Judged]:
     if look.skipped:
         yield Judged("unfinished", "its name says that a download is under way, so it was not read")
     if look.stop is not None and look.stop.category in _STOP_CODES:
-        yield Judged(_STOP_CODES[look.stop.category], look.stop.message, offset=look.stop.offset)
-    if look.foreign is not None:
+        code = "read_abandoned" if look.stop.abandoned else _STOP_CODES[look.stop.category]
+        yield Judged(code, look.stop.message, offset=look.stop.offset)
+    if look.foreign is not None and look.promise.role == "model":
         yield _foreign(look)
+    if look.zeros is not None and look.zeros.words:
+        yield Judged("zero_run", look.zeros.words, subject="artifact", offset=look.zeros.offset)
 
 
 def _foreign(look: Look) -> Judged:
@@ -86,7 +91,8 @@ def _foreign(look: Look) -> Judged:
     assert kind is not None  # noqa: S101 - the caller has asked
     head = look.foreign_head[:4]
     opens = f'; it opens {shown(head)}, and a GGUF file opens "GGUF"' if head else ""
-    message = f"this is {kind.meaning}{opens}"
+    details = f"; {look.foreign_details}" if look.foreign_details else ""
+    message = f"this is {kind.meaning}{details}{opens}"
     return Judged(
         "not_a_model",
         message,

@@ -73,7 +73,14 @@ def _unowned_message(look: Look, account: Account, run: Run | None) -> str:
     where = f"after {tensor_name(look, run.after)}" if run.after is not None else "at the data start"
     total = account.figures.surplus or run.end - run.begin
     first = "" if total == run.end - run.begin else f", the first {run.end - run.begin}"
-    return f"{total:,} bytes belong to nothing{first} at byte {run.begin:,} {where} ({_KIND_WORDS[run.kind]})"
+    return (
+        f"{total:,} bytes belong to nothing{first} at byte {run.begin:,} {where} ({_KIND_WORDS[run.kind]})"
+        f"{_appended(look)}"
+    )
+
+
+def _appended(look: Look) -> str:
+    return f"; {look.appended.words}" if look.appended is not None else ""
 
 
 def _missing_message(look: Look, account: Account, run: Run | None) -> str:

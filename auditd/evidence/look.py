@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from auditd.accounting.account import Account
+from auditd.accounting.zero_runs import Appended, ZeroRuns
+from auditd.evidence.history import Earlier
 from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import ErrorCategory, ErrorCode, FileIdentity, IdentityStatus
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
@@ -21,6 +24,8 @@ class Stop:
     message: str
     errno: int | None = None
     offset: int | None = None
+    #: The read never came back, and nobody waits for it any more.
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,14 @@ class Scanned:
     nonzero_padding: tuple[tuple[int, int], ...] = ()
     nonzero_count: int = 0
     complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartDigests:
+    """SHA-256 of parts: the tensor data from the data start to the last tensor's end, and (index, digest) of tensors."""
+
+    tensor_data: str | None = None
+    tensors: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,19 @@ class Look:
     scanned: Scanned | None = None
     foreign: Kind | None = None
     foreign_head: bytes = b""
+    #: What a foreign file says of itself beyond its kind: printable, empty if nothing.
+    foreign_details: str = ""
     skipped: bool = False
     stop: Stop | None = None
     close_errno: int | None = None
     promise: Promise = NOTHING
+    #: SHA-256 of the bytes of metadata values that the header keeps only the beginning of, by index, where taken.
+    array_sha256: Mapping[int, str] = field(default_factory=dict)
+    #: SHA-1 of the content as git names blobs; taken where a reference is one.
+    git_sha1: str | None = None
+    #: SHA-256 of a second reading, which a digest that was not expected asks for.
+    sha256_again: str | None = None
+    parts: PartDigests | None = None
+    zeros: ZeroRuns | None = None
+    appended: Appended | None = None
+    earlier: Earlier | None = None

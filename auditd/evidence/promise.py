@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -48,5 +49,24 @@ class Promise:
     remarks: tuple[Remark, ...] = ()
 
 
+#: Hex digits of a key: enough for two of one artifact never to be mistaken for each other.
+_KEY_DIGITS: Final = 16
+
 #: Nobody says anything.
 NOTHING: Final = Promise()
+
+
+def references_key(promise: Promise) -> str | None:
+    """One short text for the digests that are promised; None if none is. The same digests give the same text."""
+    kept = sorted({f"{reference.algorithm} {reference.value}" for reference in promise.references})
+    return _key(kept) if kept else None
+
+
+def standing_key(promise: Promise) -> str:
+    """One short text for all else that is said of the artifact, which changes as names come and go."""
+    remarks = [f"{remark.code} {remark.message}" for remark in promise.remarks]
+    return _key([promise.store or "", str(promise.size), promise.role, *promise.names, *remarks])
+
+
+def _key(texts: list[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:_KEY_DIGITS]

@@ -130,6 +130,27 @@ class Cover(Record, frozen=True):
     reason: str | None = None
 
 
+class TensorDigest(Record, frozen=True):
+    """SHA-256 of one tensor's bytes."""
+
+    index: int
+    sha256: str
+
+
+class Digests(Record, frozen=True):
+    """Digests beside the whole file's, each null unless it was asked for and taken.
+
+    ``tensor_data`` covers the data start to the end of the last tensor, so a rewritten header leaves it alone;
+    ``git_sha1`` is what git names the content; ``sha256_again`` is that of a second reading, made where the first was
+    not what was expected.
+    """
+
+    tensor_data: str | None
+    tensors: list[TensorDigest] | None
+    git_sha1: str | None
+    sha256_again: str | None
+
+
 class Coverage(Record, frozen=True):
     """Which parts of the artifact this inspection really looked at."""
 
@@ -389,3 +410,4 @@ class Evidence(Record, frozen=True):
     limitations: list[Limitation]
     findings: list[Finding]
     error: Error | None = field(default=None)
+    digests: Digests | None = field(default=None)

@@ -75,7 +75,7 @@ def gguf_part(header: GgufHeader, account: Account | None) -> Gguf:
         metadata_count=exact_int(header.metadata_count),
         tensor_count=exact_int(header.tensor_count),
         spans=spans,
-        metadata=[_metadata_row(entry) for entry in header.metadata],
+        metadata=[metadata_row(entry) for entry in header.metadata],
         tensors=[_gguf_row(tensor, header) for tensor in header.tensors],
         totals=None if account is None else declared(type_totals(account.declared)),
         headline=_headline(header),
@@ -90,7 +90,8 @@ def _difference(end: int | None, begin: int | None) -> int | None:
 # -- metadata ---------------------------------------------------------------------------------------
 
 
-def _metadata_row(entry: MetadataEntry) -> MetadataRow:
+def metadata_row(entry: MetadataEntry) -> MetadataRow:
+    """One entry; of an array its first elements."""
     key, key_base64 = exact(entry.key)
     type_name = wire.VALUE_TYPES[entry.type_id]
     if isinstance(entry.value, ArrayValue):
@@ -107,13 +108,13 @@ def _metadata_row(entry: MetadataEntry) -> MetadataRow:
             preview_complete=entry.value.preview_complete,
             preview_base64=preview_base64,
         )
-    value, value_base64 = _scalar(entry.value, entry.type_id)
+    value, value_base64 = scalar_form(entry.value, entry.type_id)
     return MetadataRow(
         index=entry.index, key=key, type=type_name, value=value, key_base64=key_base64, value_base64=value_base64
     )
 
 
-def _scalar(value: float | bytes, type_id: int) -> tuple[Scalar, str | None]:
+def scalar_form(value: float | bytes, type_id: int) -> tuple[Scalar, str | None]:
     """A value as JSON can hold it exactly, and its bytes in base64 if it is text that is not UTF-8."""
     if isinstance(value, bytes):
         return exact(value)
@@ -144,7 +145,7 @@ def _preview(array: ArrayValue) -> tuple[list[Scalar | ArrayPreview], list[str |
 
 def _element(element: MetadataValue, type_id: int) -> tuple[Scalar | ArrayPreview, str | None]:
     if not isinstance(element, ArrayValue):
-        return _scalar(element, type_id)
+        return scalar_form(element, type_id)
     preview, preview_base64 = _preview(element)
     inner = ArrayPreview(
         element_type=wire.VALUE_TYPES[element.element_type],
@@ -167,7 +168,7 @@ def _headline(header: GgufHeader) -> dict[str, Scalar]:
         entry = by_key.get(key.encode())
         if entry is None or isinstance(entry.value, ArrayValue):
             continue
-        value, base64 = _scalar(entry.value, entry.type_id)
+        value, base64 = scalar_form(entry.value, entry.type_id)
         if base64 is None and len(str(value)) <= _HEADLINE_TEXT and len(key) <= _HEADLINE_TEXT:
             found[key] = value
     for key, label in _HEADLINE_COUNTS.items():

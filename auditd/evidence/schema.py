@@ -1,4 +1,7 @@
-"""The JSON Schema of a record, generated from its types; ``python -m auditd.evidence.schema`` prints it."""
+"""The JSON Schema of a record, generated from its types; ``python -m auditd.evidence.schema`` prints that of a file.
+
+``python -m auditd.evidence.set_schema`` prints that of a set.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from auditd.evidence.record import SCHEMA, Evidence
 
 def evidence_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of ``model-auditd/evidence/1``."""
-    schema = _settled(msgspec.json.schema(Evidence))
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:{SCHEMA}",
-        "title": SCHEMA,
-        **schema,
-    }
+    return schema_of(Evidence, SCHEMA)
+
+
+def schema_of(record: type[msgspec.Struct], name: str) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the record type with this schema name."""
+    schema = _settled(msgspec.json.schema(record))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{name}", "title": name, **schema}
 
 
 def _settled(part: Any) -> Any:
@@ -38,7 +41,12 @@ def _settled(part: Any) -> Any:
 
 def schema_text() -> str:
     """The schema as it stands in ``config/evidence.schema.json``."""
-    return json.dumps(evidence_schema(), indent=2, sort_keys=True) + "\n"
+    return text_of(evidence_schema())
+
+
+def text_of(schema: dict[str, Any]) -> str:
+    """A schema as it stands in a file."""
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def summary(evidence: Evidence) -> Evidence:
         safetensors=safetensors,
         accounting=accounting,
         limitations=limitations,
+        digests=evidence.digests and replace(evidence.digests, tensors=None),
     )
 
 

@@ -27,6 +27,14 @@ OTHER_SUFFIXES: Final[frozenset[bytes]] = frozenset(
 _UNFINISHED: Final = re.compile(rb".\.(?:part|crdownload|incomplete|tmp|download)\Z|.-partial(?:-[0-9]+)?\Z")
 
 
+_PART: Final = re.compile(rb".-partial-[0-9]+\Z")
+
+#: ``.bin`` is anybody's; under these names it is a pickle of weights, or a legacy container.
+_WEIGHTS: Final = re.compile(
+    rb"(?:[\w-]{0,40}_)?(?:pytorch_|adapter_|ggml-)?model(?:[-_.][\w-]{1,40}){0,3}\.bin|consolidated(?:\.[0-9]{1,4})?\.bin"
+)
+
+
 def suffix(name: bytes) -> bytes:
     """The last suffix of a file name in lower case with its dot, or nothing."""
     stem, dot, last = name.rpartition(b".")
@@ -35,7 +43,12 @@ def suffix(name: bytes) -> bytes:
 
 def is_model_name(name: bytes) -> bool:
     """Whether a file of this name is an artifact whatever it holds."""
-    return suffix(name) in MODEL_SUFFIXES
+    return suffix(name) in MODEL_SUFFIXES or (name.endswith(b".bin") and _WEIGHTS.fullmatch(name) is not None)
+
+
+def is_part_of_unfinished(name: bytes) -> bool:
+    """Whether the name is that of the notes on a part of a download, which stand beside it (``…-partial-7``)."""
+    return _PART.search(name) is not None
 
 
 def may_hold_model(name: bytes) -> bool:

@@ -21,6 +21,13 @@ _CODES: Final = dict(zip(VALUE_TYPES, "BbHhIifB..QqdL", strict=False))
 
 SKETCH_ALIGNMENT: Final = 64
 SKETCH_VALUES: Final = (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
+SKETCH_VERSION: Final = 3
+SKETCH_TENSOR: Final = "blk.0.counts.weight"
+SKETCH_SHAPE: Final = (3, 2)
+#: F32.
+SKETCH_TYPE: Final = 0
+#: Where its last tensor entry ends, at any alignment.
+SKETCH_HEADER_END: Final = 327
 
 
 class Span(NamedTuple):
@@ -182,17 +189,28 @@ def _data(emit: _Emitter, tensors: Sequence[Tensor], alignment: int) -> None:
         emit.span(begin, f"tensor data: {_text(tensor.name)}")
 
 
-def sketch(alignment: int = SKETCH_ALIGNMENT) -> Written:
-    """The small known file: five entries, one tensor of six numbers, and padding that is not empty.
+def sketch_size(alignment: int) -> int:
+    """Bytes of the small known file at an alignment of 1 or more."""
+    return -(-SKETCH_HEADER_END // alignment) * alignment + 4 * len(SKETCH_VALUES)
 
-    408 bytes at the alignment of 64, which the file declares; its header ends at 327 at any alignment.
-    """
-    metadata = (
+
+def sketch_metadata(alignment: int) -> tuple[Entry, ...]:
+    """The entries of the small known file: text, two numbers and an array."""
+    return (
         Entry("general.architecture", "string", "counts"),
         Entry("general.name", "string", "one page's own counting"),
         Entry("general.alignment", "u32", alignment),
         Entry("counts.block_count", "u32", 1),
         Entry("counts.tokens", "array", ["same", "blocks", "again"], "string"),
     )
-    data = struct.pack("<6f", *SKETCH_VALUES)
-    return write_gguf(metadata, (Tensor("blk.0.counts.weight", (3, 2), 0, data),), alignment=alignment)
+
+
+def sketch(alignment: int = SKETCH_ALIGNMENT) -> Written:
+    """The small known file: five entries, one tensor of six numbers, and padding that is not empty.
+
+    408 bytes at the alignment of 64, which the file declares; its header ends at 327 at any alignment. Everything is
+    made in memory, padding included, so :func:`sketch_size` is asked first.
+    """
+    data = struct.pack(f"<{len(SKETCH_VALUES)}f", *SKETCH_VALUES)
+    tensor = Tensor(SKETCH_TENSOR, SKETCH_SHAPE, SKETCH_TYPE, data)
+    return write_gguf(sketch_metadata(alignment), (tensor,), version=SKETCH_VERSION, alignment=alignment)

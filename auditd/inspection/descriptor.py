@@ -1,4 +1,4 @@
-"""One open file, read forward, and every way in which that can fail.
+"""One open file, read forward (and here and there), and every way in which that can fail.
 
 Opening never blocks (a FIFO, a device), never follows a link at the end of the path, never takes a terminal,
 and is refused unless a regular file comes out. Raises :class:`Unreadable`, classed by errno: the path, or the
@@ -104,6 +104,13 @@ class Descriptor:
             raise Unreadable(stop_of(error, f"reading failed at byte {self.offset}", self.offset)) from error
         self.offset += len(data)
         return data
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes at ``offset``, wherever the reading is; it stays there."""
+        try:
+            return os.pread(self._fd, size, offset)
+        except OSError as error:
+            raise Unreadable(stop_of(error, f"reading failed at byte {offset}", offset)) from error
 
     def read_into(self, buffer: bytearray) -> int:
         """Fill ``buffer`` from here on; how many bytes came."""

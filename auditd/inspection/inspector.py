@@ -11,28 +11,33 @@ import hashlib
 import os
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from auditd.accounting.account import Account, account_gguf, account_safetensors
 from auditd.errors import InspectionStopped
 from auditd.evidence.compose import compose
+from auditd.evidence.judge_reference import broken_references, is_silent_change
 from auditd.evidence.look import Look, Stop
 from auditd.evidence.record import Evidence
 from auditd.formats.bounds import CHUNK_BYTES, FIRST_CHUNK_BYTES
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
-from auditd.formats.detection import KIND_BYTES, Format, detect, kind_of
+from auditd.formats.detection import HEAD_BYTES, KIND_BYTES, Format, detect
+from auditd.formats.foreign import foreign_of
 from auditd.formats.gguf.reader import GgufReader
 from auditd.formats.naming import is_unfinished_name
 from auditd.formats.safetensors.reader import SafetensorsReader
 from auditd.inspection.descriptor import Descriptor, Unreadable, stop_of
+from auditd.inspection.embedded import CONTAINERS, look_inside
 from auditd.inspection.identity import compare, observe
+from auditd.inspection.moment import now_text
 from auditd.inspection.pace import Pace
 from auditd.inspection.request import Checkpoint, Progress, Request, carry_on, unwatched
-from auditd.inspection.unowned import UnownedScan, ranges_of
+from auditd.inspection.streaming import Digester, Rest
 
 Reader: TypeAlias = GgufReader | SafetensorsReader
+
 
 _READERS: Final[dict[Format, type[GgufReader | SafetensorsReader]]] = {
     "gguf": GgufReader,
@@ -45,11 +50,21 @@ _HASH_CHUNK_BYTES: Final = 1024 * 1024
 
 def inspect(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Evidence:
     """Inspect one artifact. Blocking; raises nothing for any file, path or stop."""
+    return _recorded(request, look_at(request, checkpoint, progress))
+
+
+def given_up(request: Request, size: int | None, seconds: float) -> Evidence:
+    """The record of an inspection whose read did not come back for ``seconds``: only that is known."""
+    stop = Stop("execution_failure", "host", f"no read came back for {seconds:g} s", abandoned=True)
+    return _recorded(request, Look(request.path, "header", size=size, stop=stop))
+
+
+def _recorded(request: Request, look: Look) -> Evidence:
     return compose(
-        look_at(request, checkpoint, progress),
+        look,
         producer=request.producer,
         trigger=request.trigger,
-        recorded_at=datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        recorded_at=now_text(),
         severities=request.severities,
     )
 
@@ -64,7 +79,7 @@ def look_at(request: Request, checkpoint: Checkpoint = carry_on, progress: Progr
 def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
     scope: Literal["header", "full"] = "full" if request.hash_mode == "full" else "header"
     if not request.unfinished and is_unfinished(request.path):
-        return Look(request.path, scope, skipped=True, size=_size_of(request.path))
+        return _skipped(request, scope, checkpoint)
     try:
         path = resolve(request.path)
         descriptor = Descriptor(path)
@@ -89,11 +104,18 @@ def is_unfinished(path: bytes) -> bool:
     return is_unfinished_name(path.rpartition(b"/")[2]) or os.path.lexists(path + b".aria2")
 
 
-def _size_of(path: bytes) -> int | None:
+def _skipped(request: Request, scope: Literal["header", "full"], checkpoint: Checkpoint) -> Look:
+    """A download under way: its size, and what its store says of it."""
+    look = Look(request.path, scope, skipped=True)
     try:
-        return os.lstat(path).st_size
+        status = os.lstat(request.path)
+        return replace(
+            look, size=status.st_size, promise=request.promises(request.path, request.path, status, checkpoint)
+        )
     except OSError:
-        return None
+        return look
+    except InspectionStopped as stopped:
+        return replace(look, size=status.st_size, stop=Stop("cancelled", "cancelled", stopped.reason))
 
 
 def resolve(path: bytes) -> bytes:
@@ -109,7 +131,7 @@ class _Reading:
     ) -> None:
         self._descriptor = descriptor
         self._empty = empty
-        self._layout = request.layout
+        self._request = request
         self._full = request.hash_mode == "full"
         self._checkpoint = checkpoint
         self._progress = progress
@@ -119,28 +141,36 @@ class _Reading:
         self._known = empty
         self._reader: Reader | None = None
         self._account: Account | None = None
-        self._scan: UnownedScan | None = None
-        self._sha = hashlib.sha256()
-        self._hashed = 0
+        self._rest: Rest | None = None
+        self._digester = Digester()
+        self._again: str | None = None
         #: What the last chunk of the header held behind it.
         self._tail = b""
         self._header_sha256: str | None = None
         self._grew = False
+        #: Bytes that were read apart from the way through the file: a first reading, a look into a container.
+        self._read_apart = 0
         self.stop: Stop | None = None
 
     def look(self) -> Look:
         """The facts so far. Digests are published only for a file that held still."""
         held = self._known.identity == "unchanged"
-        whole = self._full and self._hashed == self._size and not self._grew
+        whole = held and self._full and self._digester.hashed == self._size and not self._grew
+        rest = self._rest
         return replace(
             self._known,
             header=None if self._reader is None else self._reader.result(),
             header_sha256=self._header_sha256 if held else None,
-            sha256=self._sha.hexdigest() if held and whole else None,
-            bytes_read=self._descriptor.offset,
-            bytes_hashed=self._hashed,
+            sha256=self._digester.sha256 if whole else None,
+            sha256_again=self._again if whole else None,
+            git_sha1=self._digester.git_sha1 if whole else None,
+            parts=rest.parts if rest is not None and whole else None,
+            zeros=rest.zeros if rest is not None and whole else None,
+            appended=rest.appended if rest is not None and whole else None,
+            scanned=None if rest is None else rest.scanned,
+            bytes_read=self._read_apart + self._descriptor.offset,
+            bytes_hashed=self._digester.hashed,
             account=self._account,
-            scanned=None if self._scan is None else self._scan.result(),
             stop=self.stop,
         )
 
@@ -155,11 +185,22 @@ class _Reading:
         self._checkpoint()
         self._before = before = self._descriptor.status()
         self._size = before.st_size
-        self._known = replace(self._empty, before=observe(before), size=before.st_size)
+        self._known = replace(self._empty, before=observe(before), size=before.st_size, earlier=self._request.earlier)
+        self._ask_the_store(before)
         self._read_header()
         if self._full:
             self._read_rest()
         self._compare()
+        if self._is_unexpected():
+            self._read_again()
+
+    def _ask_the_store(self, before: os.stat_result) -> None:
+        """What is promised decides whether ``expected`` reads everything."""
+        promise = self._request.promises(self._descriptor.path, self._request.path, before, self._checkpoint)
+        self._full = self._full or (self._request.hash_mode == "expected" and bool(promise.references))
+        self._known = replace(self._known, promise=promise, scope="full" if self._full else "header")
+        if self._full:
+            self._digester.expect(promise, self._size)
 
     # -- header -------------------------------------------------------------------------------------
 
@@ -167,8 +208,9 @@ class _Reading:
         first = self._read(min(FIRST_CHUNK_BYTES, self._size))
         form = detect(first, self._size)
         if form is None:
-            self._known = replace(self._known, foreign=kind_of(first[:KIND_BYTES]), foreign_head=first[:16])
-            self._hash(first)
+            self._digester.update(first)
+            self._tail = first
+            self._name_foreign(first)
             return
         self._reader = reader = _READERS[form](self._size)
         self._take(reader, first)
@@ -183,33 +225,55 @@ class _Reading:
                 reader.feed(b"")
         self._settle_account(reader.result())
 
+    def _name_foreign(self, first: bytes) -> None:
+        """What a file is that is neither format, and what it holds if it is a container of models."""
+        foreign = foreign_of(first[:KIND_BYTES], self._size)
+        if foreign.kind.word in CONTAINERS:
+            contents = look_inside(
+                self._descriptor, self._size, foreign.kind.word, self._checkpoint, self._request.layout
+            )
+            if contents is not None:
+                foreign = contents.told(foreign)
+                self._read_apart += contents.bytes_read
+        self._known = replace(
+            self._known, foreign=foreign.kind, foreign_details=foreign.details, foreign_head=first[:HEAD_BYTES]
+        )
+
     def _take(self, reader: Reader, data: bytes) -> None:
         """Feed the reader, and the digest up to the header's end, which may be known only now."""
         begin = self._descriptor.offset - len(data)
         reader.feed(data)
         end = reader.header_end
         if end is not None and self._header_sha256 is None and begin <= end <= self._descriptor.offset:
-            self._hash(data[: end - begin])
-            self._header_sha256 = self._sha.copy().hexdigest()
+            self._digester.update(data[: end - begin])
+            self._header_sha256 = self._digester.sha256
             data = self._tail = data[end - begin :]
         if self._full or self._header_sha256 is None:
-            self._hash(data)
+            self._digester.update(data)
 
     def _settle_account(self, header: GgufHeader | SafetensorsHeader) -> None:
         if not header.complete:
             return
         if isinstance(header, GgufHeader):
-            self._account = account_gguf(header, self._layout, self._checkpoint)
+            self._account = account_gguf(header, self._request.layout, self._checkpoint)
         else:
             self._account = account_safetensors(header)
 
     # -- the rest -----------------------------------------------------------------------------------
 
     def _read_rest(self) -> None:
-        header_end = None if self._reader is None else self._reader.header_end
-        self._scan = scan = UnownedScan(ranges_of(self._account, header_end, self._size))
-        if header_end is not None:
-            scan.feed(header_end, self._tail, len(self._tail))
+        header = None if self._reader is None else self._reader.result()
+        self._rest = rest = Rest(header, self._account, self._size, self._request.parts)
+        if self._reader is None or self._reader.header_end is not None:
+            rest.feed(self._descriptor.offset - len(self._tail), self._tail, len(self._tail))
+        for begin, piece, buffer in self._pieces():
+            self._digester.update(piece)
+            rest.feed(begin, buffer, len(piece))
+        self._checkpoint()
+        self._grew = bool(self._descriptor.read(1))
+
+    def _pieces(self) -> Iterator[tuple[int, memoryview, bytearray]]:
+        """The file from here to its size: begin, the piece, and the buffer that it is the first part of."""
         buffer = bytearray(_HASH_CHUNK_BYTES)
         view = memoryview(buffer)
         while self._descriptor.offset < self._size:
@@ -218,12 +282,9 @@ class _Reading:
             count = self._descriptor.read_into(buffer)
             if not count:
                 return
-            self._hash(view[:count])
-            scan.feed(begin, buffer, count)
+            yield begin, view[:count], buffer
             self._progress(self._descriptor.offset, self._size)
             self._pace.after(count)
-        self._checkpoint()
-        self._grew = bool(self._descriptor.read(1))
 
     def _compare(self) -> None:
         """The identity after the reading, of the descriptor and of the path."""
@@ -234,6 +295,21 @@ class _Reading:
         if status == "unchanged" and (self._grew or self._descriptor.offset < self._due()):
             status = "modified"
         self._known = replace(self._known, after=observe(path or descriptor), identity=status)
+
+    def _is_unexpected(self) -> bool:
+        """Whether the digest is none that was expected: bad news, which one reading alone does not give."""
+        look = self.look()
+        return look.sha256 is not None and (bool(broken_references(look)) or is_silent_change(look))
+
+    def _read_again(self) -> None:
+        """Read all of it a second time: a host whose memory fails reads it differently each time."""
+        sha = hashlib.sha256()
+        self._read_apart += self._descriptor.offset
+        self._descriptor.offset = 0
+        for _, piece, _ in self._pieces():
+            sha.update(piece)
+        self._again = sha.hexdigest()
+        self._compare()
 
     def _due(self) -> int:
         """How far the reading had to come, if the file kept its size."""
@@ -250,7 +326,3 @@ class _Reading:
         self._progress(self._descriptor.offset, self._size if self._full else self._descriptor.offset)
         self._pace.after(len(data))
         return data
-
-    def _hash(self, data: bytes | memoryview) -> None:
-        self._sha.update(data)
-        self._hashed += len(data)

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from auditd.formats.detection import is_plausible_head
-from auditd.formats.naming import is_model_name, is_unfinished_name, may_hold_model
+from auditd.formats.naming import is_model_name, is_part_of_unfinished, is_unfinished_name, may_hold_model
 from auditd.inspection.request import Checkpoint, carry_on
+from auditd.stores.named import is_blob
 
 #: Enough for GGUF's magic, and for a safetensors length with the first character of its JSON.
 HEAD_BYTES: Final = 16
@@ -217,9 +218,11 @@ class _Walk:
     def _file(self, path: bytes, status: os.stat_result, name: bytes | None = None) -> Sighting:
         """Judge a regular file, by ``name`` where a link gives it another one than its own."""
         name = os.path.basename(path) if name is None else name
+        if is_part_of_unfinished(name) and os.path.lexists(path[: path.rfind(b"-")]):
+            return Other(path)
         if is_unfinished_name(name) or (is_model_name(name) and os.path.lexists(path + b".aria2")):
             return Unfinished(path, status)
-        if is_model_name(name) or (may_hold_model(name) and self.sniffed(path, status)):
+        if is_model_name(name) or is_blob(path) or (may_hold_model(name) and self.sniffed(path, status)):
             return Found(path, status)
         return Other(path)
 

@@ -31,7 +31,8 @@ _LAYOUTS_NAMED: Final = 3
 _SUBJECTS_SHOWN: Final = 3
 _VALUE_CHARACTERS: Final = 200
 
-_BASES: Final[dict[LayoutBasis, str]] = {
+#: Why a layout's sizes are the ones that the figures are made of.
+BASES: Final[dict[LayoutBasis, str]] = {
     "operator": "as asked for",
     "established": "every released layout gives these sizes",
     "default": "today's sizes",
@@ -160,7 +161,7 @@ def _layout(accounting: Accounting) -> Iterator[_Entry]:
     layout = accounting.layout
     if layout is None:
         return
-    yield "layout", f"{layout.name or 'none'}: {_BASES[layout.basis]}", ""
+    yield "layout", f"{layout.name or 'none'}: {BASES[layout.basis]}", ""
     others = [name for name in accounting.consistent_with if name != layout.name]
     if layout.basis == "established" or not others:
         return

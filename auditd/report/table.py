@@ -1,4 +1,4 @@
-"""Many files in one table: the worst first, a line for each, then what is wrong and what to do about it.
+"""Many files in one table: the worst first, for each a line, what is wrong with it and what to do.
 
 A :class:`Row` keeps what the table shows of a record and nothing more, and :class:`Rows` keeps the first thousand of
 each verdict and counts the others: a table of a million files fits into memory, and so does its reader's evening.
@@ -21,11 +21,16 @@ from auditd.report.paint import Paint, plain
 
 NOT_SEEN: Final = "not seen"
 
+#: Sets have verdicts of their own; one without all of its members does not load, whatever its members are.
+_SET_RANKS: Final = {"incomplete": "residue"}
+
+_ORDER: Final[dict[str, float]] = {verdict: rank for rank, verdict in enumerate((*VERDICT_ORDER, "in_progress"))}
 #: What could not be looked at stands where ``unknown`` does: it may be anything.
-_ORDER: Final[dict[str, int]] = {verdict: rank for rank, verdict in enumerate((*VERDICT_ORDER, "in_progress"))}
 _ORDER[NOT_SEEN] = _ORDER["unknown"]
+_ORDER.update({verdict: _ORDER[before] + 0.5 for verdict, before in _SET_RANKS.items()})
 
 _INDENT: Final = "    "
+_ARROW: Final = "-> "
 _GAP: Final = "  "
 #: Sentences are not set wider than this, and this wide where nobody says how wide the paper is.
 _TEXT_COLUMNS: Final = 80
@@ -46,17 +51,21 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One file, printable: ``residue`` and ``size`` in bytes, None where not known."""
+    """One file, printable: ``residue`` and ``size`` in bytes, None where not known; ``name`` is its store's for it."""
 
     verdict: str
     residue: int | None
     size: int | None
     path: str
     remarks: tuple[Remark, ...] = ()
+    name: str = ""
 
 
 #: Rows of each verdict that are kept.
 _KEPT_ROWS: Final = 1000
+
+#: More sound files than these are counted and not listed, if nothing else is asked for: the rest is what matters.
+SOUND_ROWS: Final = 12
 
 
 class Rows:
@@ -97,7 +106,15 @@ def row(evidence: Evidence) -> Row:
         size=evidence.artifact.size,
         path=shown_path(evidence.artifact),
         remarks=() if evidence.verdict == "sound" else _remarks(evidence),
+        name=_store_name(evidence.artifact),
     )
+
+
+def _store_name(artifact: Artifact) -> str:
+    """What people call the file, and how many more names it has."""
+    if artifact.store is None or not artifact.names or artifact.names[0] == artifact.path:
+        return ""
+    return printable(artifact.names[0])
 
 
 def unseen_row(path: bytes, reason: str) -> Row:
@@ -122,15 +139,33 @@ def _told_code(finding: Finding) -> str:
     return f"{finding.code} ({printable(str(finding.actual), 40)})"
 
 
-def table(rows: Rows, other_files: int, columns: int | None = None, paint: Paint = plain) -> list[str]:
-    """The whole report as lines. ``columns`` None cuts no name: the lines go to a file or a pager."""
-    ordered = sorted(rows.kept, key=lambda line: (_ORDER[line.verdict], line.path))
+def table(
+    rows: Rows,
+    other_files: int,
+    columns: int | None = None,
+    paint: Paint = plain,
+    *,
+    list_sound: bool = True,
+    sets: Rows | None = None,
+) -> list[str]:
+    """The whole report as lines. ``columns`` None cuts no name: the lines go to a file or a pager.
+
+    ``sets`` stand among the files that they are made of, and are counted apart; sound ones need no line.
+    """
+    sets = sets or Rows()
+    folded = 0 if list_sound or rows.counts["sound"] <= SOUND_ROWS else rows.counts["sound"]
+    shown = (line for line in rows.kept if not folded or line.verdict != "sound")
+    listed = [*shown, *(line for line in sets.kept if line.verdict != "sound")]
+    ordered = sorted(listed, key=lambda line: (_ORDER[line.verdict], line.path))
     text_columns = min(columns or _TEXT_COLUMNS, _TEXT_COLUMNS)
-    lines = [*_lines(ordered, columns, text_columns, paint)]
-    advice = _advice(ordered, text_columns, paint)
+    notes = [f"{folded:,} sound files are not listed; --all lists them."] if folded else []
     more = rows.left_out()
-    note = [*wrap(f"Not shown: {', '.join(more)}; --json has them all.", text_columns), ""] if more else []
-    return [*lines, *note, *advice, *wrap(_totals(rows, other_files), text_columns)]
+    notes += [f"Not shown: {', '.join(more)}; --json has them all."] if more and not folded else []
+    return [
+        *_lines(ordered, columns, text_columns, paint),
+        *(line for note in notes for line in (*wrap(note, text_columns), "")),
+        *wrap(_totals(rows, other_files, sets), text_columns),
+    ]
 
 
 def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint) -> Iterator[str]:
@@ -140,12 +175,20 @@ def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint
     widths = [max(width(cell) for cell in column) for column in zip(_TITLES[:3], *cells, strict=True)]
     name_columns = max(_NAME_COLUMNS, columns - sum(widths) - 3 * len(_GAP)) if columns else None
     yield paint(_line(_TITLES, widths), "heading")
+    last = ""
     for line, (verdict, residue, size) in zip(rows, cells, strict=True):
-        name = cut_left(line.path, name_columns) if name_columns else line.path
+        shown = line.name or line.path
+        name = cut_left(shown, name_columns) if name_columns else shown
         text = _line((verdict, residue, size, name), widths)
         yield paint(text[: len(verdict)], verdict) + text[len(verdict) :]
+        if line.name and line.remarks:
+            yield _INDENT + (cut_left(line.path, columns - len(_INDENT)) if columns else line.path)
         for remark in line.remarks:
             yield from _remark(remark, text_columns, paint)
+        advice = _advice(line)
+        if advice:
+            yield from _step(advice if advice != last else "as above", text_columns)
+            last = advice
     yield ""
 
 
@@ -160,26 +203,30 @@ def _remark(remark: Remark, columns: int, paint: Paint) -> Iterator[str]:
     yield from (_INDENT + line for line in others)
 
 
-def _advice(rows: list[Row], columns: int, paint: Paint) -> Iterator[str]:
-    """Each advice once, with the codes that it answers: a hundred files may need the same."""
-    answered: dict[str, dict[str, None]] = {}
-    for remark in (remark for line in rows for remark in line.remarks if remark.advice):
-        answered.setdefault(remark.advice, {})[remark.code] = None
-    if not answered:
-        return
-    yield paint("What to do", "heading")
-    for advice, codes in answered.items():
-        yield from (_INDENT + line for line in wrap(f"{', '.join(codes)}: {advice}", columns - len(_INDENT)))
-    yield ""
+def _advice(line: Row) -> str:
+    """What to do about the worst of a file's findings; the others have theirs in its own report."""
+    return next((remark.advice for remark in line.remarks if remark.advice), "")
 
 
-def _totals(rows: Rows, other_files: int) -> str:
+def _step(advice: str, columns: int) -> Iterator[str]:
+    first, *others = wrap(advice, columns - len(_INDENT) - len(_ARROW))
+    yield _INDENT + _ARROW + first
+    yield from (_INDENT + " " * len(_ARROW) + line for line in others)
+
+
+def _counts(rows: Rows) -> str:
+    """How many of which verdict, the worst first: ``: 1 truncated, 2 sound``."""
+    verdicts = sorted((verdict for verdict in rows.counts if verdict != NOT_SEEN), key=_ORDER.__getitem__)
+    listed = ", ".join(f"{rows.counts[verdict]:,} {verdict}" for verdict in verdicts)
+    return f": {listed}" if listed else ""
+
+
+def _totals(rows: Rows, other_files: int, sets: Rows) -> str:
     unseen = rows.counts[NOT_SEEN]
     seen = rows.counts.total() - unseen
-    verdicts = [verdict for verdict in _ORDER if rows.counts[verdict] and verdict != NOT_SEEN]
-    listed = ", ".join(f"{rows.counts[verdict]:,} {verdict}" for verdict in verdicts)
     parts = [
-        f"{counted(seen, 'file')}, {rounded(rows.size)}" + (f": {listed}" if listed else ""),
+        f"{counted(seen, 'file')}, {rounded(rows.size)}{_counts(rows)}",
+        f"{counted(sets.counts.total(), 'set')}{_counts(sets)}" if sets.counts else "",
         f"{unseen:,} not seen" if unseen else "",
         counted(other_files, "other file") if other_files else "",
     ]

@@ -33,9 +33,14 @@ class Board:
     roots: list[RootBoard]
     ready: bool = False
     state: Literal["starting", "running", "stopping", "stopped"] = "starting"
-    #: What the inspecting thread is at, and what it brought back and is being stored.
-    current: tuple[Job, Watch] | None = None
-    keeping: Job | None = None
+    #: Inspections in a thread: the last one reads, one before it is held meanwhile.
+    reading: list[tuple[Job, Watch]] = field(default_factory=list)
+    #: What is in hand, from its turn in the queue until it is stored.
+    in_hand: list[Job] = field(default_factory=list)
+    #: The watches of all threads that inspect, those that were let go of and are lost among them.
+    threads: set[Watch] = field(default_factory=set)
+    #: Reads that did not come back in time, since the start.
+    abandoned: int = 0
     inspections: int = 0
     #: Inspections by outcome, since the start.
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -43,3 +48,13 @@ class Board:
     #: Events that standard output did not take, and why the last of them was not taken.
     lost_events: int = 0
     lost_reason: str | None = None
+
+    @property
+    def current(self) -> tuple[Job, Watch] | None:
+        """The inspection that reads."""
+        return self.reading[-1] if self.reading else None
+
+    @property
+    def lost_threads(self) -> int:
+        """Threads whose read has not come back and is waited for no more."""
+        return len(self.threads) - len(self.threads.intersection(watch for _, watch in self.reading))

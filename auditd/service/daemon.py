@@ -34,6 +34,7 @@ from auditd.archive.store import Store
 from auditd.errors import AuditError, SettingsError
 from auditd.evidence.findings import FINDINGS, severity_of
 from auditd.evidence.record import Producer, Severity
+from auditd.inspection.promises import promises_of
 from auditd.service import alerts, metrics, places, status
 from auditd.service.bell import Bell
 from auditd.service.board import Board, RootBoard
@@ -45,6 +46,7 @@ from auditd.service.scheduler import RootRules, Scheduler
 from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watcher import RootKeeper
 from auditd.settings import Settings, applied, configuration_digest
+from auditd.stores.stores import Stores
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -265,6 +267,7 @@ class Generation:
             recorder=recorder,
             board=board,
             rescan=lambda: _rescan(keepers),
+            promises=promises_of(Stores()),
         )
 
         async def after_scan() -> None:
@@ -283,6 +286,7 @@ class Generation:
                     offer=scheduler.offer,
                     removed=scheduler.removed,
                     roots=tuple(os.fsencode(each.path) for each in settings.roots),
+                    promises=promises_of(Stores()),
                 ),
                 schedule=settings.schedule,
                 board=board.roots[index],
@@ -484,7 +488,7 @@ def _rules(settings: Settings, index: int) -> RootRules:
         host=platform.node(),
         configuration=configuration_digest(settings, root),
     )
-    return RootRules(producer, what.hash, what.layout, what.severities)
+    return RootRules(producer, what.hash, what.layout, what.severities, what.digests)
 
 
 def _mark(settings: Settings) -> int:

@@ -81,6 +81,20 @@ class WorkQueue:
                 return there[2]
         return None
 
+    def has_urgent(self, urgency: Urgency) -> bool:
+        """Whether a file is due that is as urgent as ``urgency``."""
+        while self._heap:
+            due, order, path = self._heap[0]
+            there = self._jobs.get(path)
+            if there is not None and there[:2] == (due, order):
+                return due <= urgency
+            heapq.heappop(self._heap)
+        return False
+
+    def take_urgent(self, urgency: Urgency) -> Job | None:
+        """Take out the next file if it is as urgent as ``urgency``."""
+        return self.take() if self.has_urgent(urgency) else None
+
     def discard(self, path: bytes) -> None:
         """The file is gone, or is changing again."""
         self._jobs.pop(path, None)

@@ -20,9 +20,10 @@ from typing import Any, Final, NoReturn, TypeVar
 import trio
 
 from auditd.archive.rows import Alert, ClearedAs, Entry
-from auditd.archive.state import Known, Need, after, failed, need
+from auditd.archive.state import Known, Need, after, failed, need, wants_digest
 from auditd.archive.store import Store
 from auditd.errors import StoreError
+from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import Evidence
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
@@ -54,13 +55,17 @@ _LOUD: Final = frozenset({"alert_raised", "alert_changed", "alert_repeated"})
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An inspection that came back, and what it was asked for."""
+    """An inspection that came back: what it was asked for, and what the settings want of files like this one.
+
+    ``promise`` is what its store said when the inspection began.
+    """
 
     job: Job
     evidence: Evidence
     asked: HashMode
     wanted: HashMode
     interrupted: bool
+    promise: Promise = NOTHING
 
 
 class Trouble:
@@ -152,6 +157,7 @@ class Recorder:
             mode=result.wanted,
             run=self.store.run,
             now=time.time(),
+            promise=result.promise,
         )
 
     async def remember_failure(self, job: Job, reason: str) -> Known:
@@ -186,6 +192,7 @@ class Recorder:
             run=self.store.run,
             now=now,
             interrupted=result.interrupted,
+            promise=result.promise,
         )
         changes: list[Alert] = []
         if not result.interrupted:
@@ -196,7 +203,8 @@ class Recorder:
                 evidence,
                 self._policy,
                 now,
-                deeper_look_follows=result.asked != "full" and result.wanted == "full",
+                deeper_look_follows=evidence.read.scope != "full"
+                and (known.mode == "full" or wants_digest(result.wanted, result.promise)),
             )
         self.store.record(Entry(job.path, evidence, known, tuple(changes)))
         return known
@@ -402,6 +410,10 @@ class Recorder:
             now = time.time()
             self.store.forget(path, [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)])
         return True
+
+    def say_abandoned(self, path: bytes, seconds: float) -> None:
+        """Say that a read did not come back."""
+        self._events.error("read_abandoned", **path_fields(path), silent_seconds=seconds)
 
     def say_removed(self, path: bytes, cleared_as: ClearedAs) -> None:
         """Say that an artifact is gone."""

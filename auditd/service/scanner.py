@@ -20,7 +20,7 @@ from auditd.archive.state import Fingerprint, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Trigger
-from auditd.inspection.request import Checkpoint, HashMode
+from auditd.inspection.request import Checkpoint, HashMode, Promises, carry_on, nobody_promises
 from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
 from auditd.service.queue import Job, Urgency
 from auditd.settings import Root
@@ -79,6 +79,7 @@ class Scanner:
     removed: Callable[[bytes, ClearedAs], None]
     #: The paths of all roots. What stands below none of them was reached through a link.
     roots: tuple[bytes, ...] = ()
+    promises: Promises = nobody_promises
     path: bytes = field(init=False)
     exclusion: Exclusion = field(init=False)
 
@@ -162,7 +163,15 @@ class Scanner:
     def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:
         seen = Fingerprint.of_status(status)
         known = self.store.known(path)
-        wanted = need(known, seen, settings=self.configuration, mode=self.mode, run=self.store.run, now=time.time())
+        wanted = need(
+            known,
+            seen,
+            settings=self.configuration,
+            mode=self.mode,
+            run=self.store.run,
+            now=time.time(),
+            promise=self.promises(path, path, status, carry_on),
+        )
         if wanted is not Need.NOTHING:
             retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
             yield Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)

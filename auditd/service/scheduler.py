@@ -10,7 +10,8 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NoReturn, TypeAlias
 
@@ -18,14 +19,16 @@ import trio
 
 from auditd.archive.rows import ClearedAs
 from auditd.archive.state import RETRY_LONGEST_SECONDS, Fingerprint, Need, need
-from auditd.errors import StoreError
+from auditd.errors import InspectionStopped, StoreError
+from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import Evidence, Producer, Severity
-from auditd.inspection.inspector import inspect
-from auditd.inspection.request import HashMode, Request
+from auditd.inspection.inspector import given_up, inspect
+from auditd.inspection.parts import Parts
+from auditd.inspection.request import HashMode, Promises, Request, nobody_promises
 from auditd.inspection.scan import GONE
 from auditd.service.bell import Bell
 from auditd.service.board import Board
-from auditd.service.cancellation import Watch, in_thread
+from auditd.service.cancellation import Abandoned, Watch, watched
 from auditd.service.queue import Job, Urgency, WorkQueue
 from auditd.service.recorder import Recorder, Result
 from auditd.service.scanner import Offer
@@ -36,6 +39,9 @@ from auditd.settings import InspectSettings, ScheduleSettings
 #: What may pass between two turns of the loop when nothing happens and no watchdog asks for more.
 _LONGEST_TURN_SECONDS: Final = 60.0
 
+#: Reads that may be lost at one time: each costs a thread and a descriptor until its mount comes back.
+_MOST_LOST_THREADS: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class RootRules:
@@ -45,6 +51,7 @@ class RootRules:
     hash: HashMode
     layout: str
     severities: Mapping[str, Severity]
+    digests: Parts = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class Scheduler:
         recorder: Recorder,
         board: Board,
         rescan: Callable[[], None],
+        promises: Promises = nobody_promises,
     ) -> None:
         self.settler = Settler(schedule.settle_seconds, schedule.queue)
         self.queue = WorkQueue(schedule.queue)
@@ -89,9 +97,9 @@ class Scheduler:
         self._recorder = recorder
         self._board = board
         self._rescan = rescan
+        self._promises = promises
         self._turn = Bell()
         self._work = Bell()
-        self._limiter = trio.CapacityLimiter(1)
 
     # --- what the scanners' threads call -------------------------------------------------------------------
 
@@ -143,8 +151,7 @@ class Scheduler:
         """A scan is a pass over its root once nothing that has to be read there is left."""
         if self.queue.overflowed or self.settler.overflowed:
             return
-        current = None if self._board.current is None else self._board.current[0]
-        busy = {job.root for job in (current, self._board.keeping) if job is not None}
+        busy = {job.root for job in self._board.in_hand}
         for index, root in enumerate(self._board.roots):
             if root.pass_at == root.scanned_at or index in busy:
                 continue
@@ -166,7 +173,7 @@ class Scheduler:
     def _recover_forgotten(self) -> None:
         """Once there is room again, look for what had to be forgotten."""
         overflowed = self.queue.overflowed or self.settler.overflowed
-        idle = self._board.current is None and self._board.keeping is None and not len(self.queue)
+        idle = not self._board.in_hand and not len(self.queue)
         if overflowed and idle and self.settler.has_room:
             self.queue.overflowed = self.settler.overflowed = False
             self._rescan()
@@ -181,7 +188,7 @@ class Scheduler:
             if job is None:
                 await self._idle()
                 continue
-            await self._inspect(job)
+            await (self._inspect(job) if job.urgency is Urgency.HEADER else self._inspect_at_leisure(job))
             self._turn.ring()
 
     async def _idle(self) -> None:
@@ -189,25 +196,67 @@ class Scheduler:
         if not len(self.queue):
             await self._work.wait()
 
-    async def _inspect(self, job: Job) -> None:
-        self._board.keeping = job
+    async def _inspect_at_leisure(self, job: Job) -> None:
+        """Inspect what may take hours; headers of changed files that become due meanwhile come first."""
+        watch = Watch(self._limits.inspection_seconds)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._give_way, watch)
+            await self._inspect(job, watch)
+            nursery.cancel_scope.cancel()
+
+    async def _give_way(self, watch: Watch) -> NoReturn:
+        """Hold the long inspection, descriptor and state kept, while headers are read: one inspection reads at a time."""
+        token = trio.lowlevel.current_trio_token()
+        while True:
+            await self._work.wait()
+            if not self.queue.has_urgent(Urgency.HEADER):
+                continue
+            waits = trio.Event()
+            watch.hold(partial(token.run_sync_soon, waits.set))
+            try:
+                await waits.wait()
+                while (urgent := self.queue.take_urgent(Urgency.HEADER)) is not None:
+                    await self._inspect(urgent)
+                    self._turn.ring()
+            finally:
+                watch.release()
+
+    async def _inspect(self, job: Job, watch: Watch | None = None) -> None:
+        self._board.in_hand.append(job)
         try:
-            await self._keep(job, await self._attempted(job))
+            await self._keep(job, await self._attempted(job, watch or Watch(self._limits.inspection_seconds)))
         except StoreError as error:
             # Before the wait: should the file go meanwhile, it is known where to take it from.
             self.queue.put(job)
-            self._board.keeping = None
+            self._board.in_hand.remove(job)
             await self._recorder.store_failed(str(error))
+            self._board.in_hand.append(job)
         finally:
-            self._board.keeping = None
+            self._board.in_hand.remove(job)
 
-    async def _attempted(self, job: Job) -> _Attempt:
-        watch = Watch(self._limits.inspection_seconds)
-        self._board.current = (job, watch)
+    async def _attempted(self, job: Job, watch: Watch) -> _Attempt:
+        reading = (job, watch)
+        self._board.reading.append(reading)
         try:
-            return await in_thread(self._limiter, partial(self._attempt, job, watch))
+            attempt = await watched(
+                partial(self._attempt, job, watch), watch, self._limits.stall_seconds, self._may_abandon
+            )
         finally:
-            self._board.current = None
+            self._board.reading.remove(reading)
+        return self._let_go(job, attempt.seconds) if isinstance(attempt, Abandoned) else attempt
+
+    def _may_abandon(self) -> bool:
+        """A few reads may never return. More of them mean that nothing here works: then the watchdog is left to starve."""
+        return self._board.lost_threads < _MOST_LOST_THREADS
+
+    def _let_go(self, job: Job, seconds: float) -> _Attempt:
+        """The evidence of a read that never came back: nothing is known, and its path is set aside for a while."""
+        self._board.abandoned += 1
+        self._recorder.say_abandoned(job.path, seconds)
+        rules = self._rules[job.root]
+        return Result(
+            job, given_up(self._request(job, rules, "header"), job.seen.size, seconds), "header", rules.hash, False
+        )
 
     async def _keep(self, job: Job, attempt: _Attempt) -> None:
         match attempt:
@@ -224,7 +273,16 @@ class Scheduler:
                 await trio.lowlevel.checkpoint()
 
     def _attempt(self, job: Job, watch: Watch) -> _Attempt:
-        """In the thread: look whether the file is still as it was and still needed, then inspect it."""
+        """In the thread, which may be lost in it."""
+        self._board.threads.add(watch)
+        try:
+            return self._attempt_found(job, watch)
+        finally:
+            self._board.threads.discard(watch)
+
+    def _attempt_found(self, job: Job, watch: Watch) -> _Attempt:
+        """Look whether the file is still as it was and still needed, then inspect it."""
+        promise = NOTHING
         try:
             status = os.lstat(job.path)
         except OSError as error:
@@ -238,6 +296,9 @@ class Scheduler:
             seen = Fingerprint.of_status(status)
             if seen != job.seen:
                 return _Unsettled(Job(job.path, job.root, seen, job.trigger, job.urgency))
+            # A stop while a store is read ends the inspection at its own first checkpoint.
+            with suppress(InspectionStopped):
+                promise = self._promises(job.path, job.path, status, watch.checkpoint)
         rules = self._rules[job.root]
         store = self._recorder.store
         wanted = need(
@@ -247,22 +308,32 @@ class Scheduler:
             mode=rules.hash,
             run=store.run,
             now=time.time(),
+            promise=promise,
         )
         if wanted is Need.NOTHING:
             return None
         if wanted is Need.LATER:
             return wanted
-        asked: HashMode = "header" if rules.hash == "full" and wanted is Need.HEADER else rules.hash
-        evidence = self._look(job, rules, asked, watch)
+        # The header of every file comes before the digest of any.
+        asked: HashMode = "full" if wanted is Need.DIGEST else "header"
+        evidence = self._look(job, rules, asked, watch, promise)
         if isinstance(evidence, _Failed):
             return evidence
         if evidence.outcome == "unavailable" and not os.path.lexists(job.path):
             self.removed(job.path, "removed")
             return None
-        return Result(job, evidence, asked, rules.hash, watch.interrupted)
+        return Result(job, evidence, asked, rules.hash, watch.interrupted, promise)
 
-    def _look(self, job: Job, rules: RootRules, asked: HashMode, watch: Watch) -> Evidence | _Failed:
-        request = Request(
+    def _look(self, job: Job, rules: RootRules, asked: HashMode, watch: Watch, promise: Promise) -> Evidence | _Failed:
+        earlier = self._recorder.store.earlier(job.path, job.seen)
+        request = replace(self._request(job, rules, asked), promises=lambda *_: promise, earlier=earlier)
+        try:
+            return inspect(request, watch.checkpoint, watch.progress)
+        except Exception as error:  # noqa: BLE001 (the inspector promises not to raise; one file must not stop all)
+            return _Failed(f"{type(error).__name__}: {error}")
+
+    def _request(self, job: Job, rules: RootRules, asked: HashMode) -> Request:
+        return Request(
             path=job.path,
             producer=rules.producer,
             trigger=job.trigger,
@@ -270,11 +341,8 @@ class Scheduler:
             layout=rules.layout,
             bytes_per_second=self._limits.read_bytes_per_second,
             severities=rules.severities,
+            parts=rules.digests,
         )
-        try:
-            return inspect(request, watch.checkpoint, watch.progress)
-        except Exception as error:  # noqa: BLE001 (the inspector promises not to raise; one file must not stop all)
-            return _Failed(f"{type(error).__name__}: {error}")
 
     async def _keep_result(self, result: Result) -> None:
         evidence = result.evidence

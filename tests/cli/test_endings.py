@@ -46,7 +46,7 @@ def _bytes_read(pid: int) -> int:
     return int(re.findall(r"rchar: (\d+)", Path(f"/proc/{pid}/io").read_text())[0])
 
 
-def _wait_until_reading(process: subprocess.Popen[bytes], path: Path) -> None:
+def wait_until_reading(process: subprocess.Popen[bytes], path: Path) -> None:
     """Until the process is well past the header of the file; its handlers are in place by then."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not _is_open(process.pid, path):
@@ -61,7 +61,7 @@ def _wait_until_reading(process: subprocess.Popen[bytes], path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_what_is_known(start: Start, endless: Path, number: signal.Signals) -> None:
     process = start("inspect", "--json", "--hash", "full", endless)
-    _wait_until_reading(process, endless)
+    wait_until_reading(process, endless)
     process.send_signal(number)
     out, err = process.communicate(timeout=_PATIENCE_SECONDS)
     record = json.loads(out)
@@ -74,7 +74,7 @@ def test_a_signal_leaves_what_is_known(start: Start, endless: Path, number: sign
 def test_a_signal_ends_an_audit_with_the_files_so_far(start: Start, endless: Path, model: Write) -> None:
     first, last = model("a.gguf"), model("z.gguf")
     process = start("audit", "--json", "--hash", "full", first, endless, last)
-    _wait_until_reading(process, endless)
+    wait_until_reading(process, endless)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=_PATIENCE_SECONDS)
     outcomes = [json.loads(line)["outcome"] for line in out.splitlines()]

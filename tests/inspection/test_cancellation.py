@@ -44,11 +44,11 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         metadata = [Entry("general.architecture", "string", "toy")]
         metadata += [Entry(f"toy.key.{number}", "u64", number) for number in range(60)]
         metadata.append(Entry("toy.tokens", "array", [f"token {number}" for number in range(150)], "string"))
-        tensors = [Tensor(f"blk.{number}.weight", (8, 4), 0, bytes(128)) for number in range(32)]
+        tensors = [Tensor(f"blk.{number}.weight", (8, 4), 0, b"\1" * 128) for number in range(32)]
         path.write_bytes(write_gguf(metadata, tensors).data)
     else:
         entries = {f"blk.{n}.weight": st_entry("F32", [8, 4], n * 128, n * 128 + 128) for n in range(32)}
-        path.write_bytes(safetensors({"__metadata__": {"note": "x" * 4000}, **entries}, bytes(32 * 128)))
+        path.write_bytes(safetensors({"__metadata__": {"note": "x" * 4000}, **entries}, b"\1" * 32 * 128))
     return path
 
 

@@ -26,7 +26,7 @@ HOST_ERRNOS = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ENOMEM
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A sound file whose header takes several reads and whose data takes one more in full mode."""
-    tensors = [Tensor(f"blk.{number}.weight.{'x' * 40}", (8,), 0, bytes(32)) for number in range(600)]
+    tensors = [Tensor(f"blk.{number}.weight.{'x' * 40}", (8,), 0, b"\1" * 32) for number in range(600)]
     path = tmp_path / "model.gguf"
     path.write_bytes(write_gguf((), tensors, pad_tail=True).data)
     return path

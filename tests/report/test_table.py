@@ -33,17 +33,39 @@ def test_the_worst_first_and_a_line_for_each() -> None:
         "    tensor_bytes_missing: 1,048,576 bytes of 3 tensors are past the end of the",
         "    file",
         "    layout_derived: only under k64",
+        "    -> The download did not finish. Fetch the file again and compare its size",
+        "       and digest with the publisher's.",
         "not seen            ?     ?  /srv/models/private",
         "    not seen: Permission denied",
         "sound               0  96 B  /srv/models/sound.gguf",
         "",
-        "What to do",
-        "    tensor_bytes_missing: The download did not finish. Fetch the file again and",
-        "    compare its size and digest with the publisher's.",
-        "    layout_derived: Current loaders read it wrongly or refuse it. Convert the",
-        "    model again if you can.",
-        "",
         "2 files, 192 B: 1 truncated, 1 sound; 1 not seen; 14 other files",
+    ]
+
+
+def test_the_same_advice_is_given_once_in_a_row() -> None:
+    short = row(evidence("/srv/models/short.gguf", verdict="truncated", findings=[finding("tensor_bytes_missing")]))
+    lines = table(Rows([short, short, SOUND]), 0, 80)
+    steps = [line for line in lines if line.lstrip().startswith("-> ")]
+    assert [step.strip()[:27] for step in steps] == ["-> The download did not fin", "-> as above"]
+
+
+def test_many_sound_files_are_counted_and_listed_when_asked_for() -> None:
+    rows = Rows([*(Row("sound", 0, 10, f"/srv/{number}.gguf") for number in range(13)), TRUNCATED])
+    lines = table(rows, 0, 80, list_sound=False)
+    assert not any(line.startswith("sound") for line in lines)
+    assert "13 sound files are not listed; --all lists them." in lines
+    assert sum(line.startswith("sound") for line in table(rows, 0, 80)) == 13
+    few = Rows(Row("sound", 0, 10, f"/srv/{number}.gguf") for number in range(12))
+    assert sum(line.startswith("sound") for line in table(few, 0, 80, list_sound=False)) == 12
+
+
+def test_a_set_without_all_of_its_members_stands_behind_what_is_broken() -> None:
+    lines = table(Rows([Row("incomplete", None, 1, "/srv/set"), Row("foreign", None, 1, "/srv/page"), TRUNCATED]), 0)
+    assert [line.split()[0] for line in lines if line.startswith(("trunc", "inc", "for"))] == [
+        "truncated",
+        "incomplete",
+        "foreign",
     ]
 
 

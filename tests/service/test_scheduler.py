@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ import trio
 
 from auditd.archive.state import Fingerprint
 from auditd.archive.store import Store
-from auditd.errors import StoreError
+from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Producer
 from auditd.inspection.inspector import inspect
 from auditd.service import scheduler as module
 from auditd.service.alerts import Policy
 from auditd.service.board import Board, RootBoard
+from auditd.service.cancellation import CANCELLED, Watch, watched
 from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import open_events
-from auditd.service.queue import Job
+from auditd.service.queue import Job, Urgency
 from auditd.service.recorder import Recorder
 from auditd.service.scanner import Offer
 from auditd.service.scheduler import RootRules, Scheduler
@@ -50,7 +53,8 @@ class Bench:
         self.model.write_bytes(gguf())
         self.store = Store(str(home / "state.sqlite"), writer=True)
         log = EvidenceLog(str(home / "log"))
-        self.recorder = Recorder(self.store, log, open_events(io.StringIO(), {}), Policy())
+        self.output = io.StringIO()
+        self.recorder = Recorder(self.store, log, open_events(self.output, {}), Policy())
         self.board = Board(time.time(), [RootBoard(os.fsencode(home))])
         rules = RootRules(Producer("model-auditd", "1", "here", "c" * 64), "expected", "auto", {})
         self.scheduler = Scheduler(
@@ -65,6 +69,9 @@ class Bench:
 
     def job(self) -> Job:
         return Job(os.fsencode(self.model), 0, Fingerprint.of_status(self.model.stat()), "startup")
+
+    def said(self) -> list[str]:
+        return [json.loads(line)["event"] for line in self.output.getvalue().splitlines()]
 
     async def until(self, condition: Any) -> None:
         with trio.fail_after(20):
@@ -115,15 +122,51 @@ async def test_a_log_that_fails_does_not_starve_the_watchdog(bench: Bench, tmp_p
         nursery.cancel_scope.cancel()
 
 
-async def test_an_inspection_that_is_silent_starves_the_watchdog(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
-    look = inspect
+class Silent:
+    """An inspector whose reads do not come back before :attr:`release` is set."""
 
-    def silent(*arguments: Any) -> Any:
-        release.wait(20)
-        return look(*arguments)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: str = "a.gguf") -> None:
+        self.release = threading.Event()
+        self.entered = threading.Event()
+        self._names = names.encode()
+        monkeypatch.setattr(module, "inspect", self.inspect)
 
-    monkeypatch.setattr(module, "inspect", silent)
+    def inspect(self, request: Any, checkpoint: Any, progress: Any) -> Any:
+        if request.path.endswith(self._names):
+            self.entered.set()
+            assert self.release.wait(20)
+        return inspect(request, checkpoint, progress)
+
+
+async def test_a_read_that_never_returns_is_let_go_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(monkeypatch)
+    other = bench.model.with_name("b.gguf")
+    other.write_bytes(gguf())
+    bench.scheduler.queue.put(bench.job())
+    bench.scheduler.queue.put(Job(os.fsencode(other), 0, Fingerprint.of_status(other.stat()), "startup"))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.scheduler.work)
+            await bench.until(lambda: bench.board.outcomes == {"failed": 1, "complete": 1})
+            nursery.cancel_scope.cancel()
+        assert bench.board.lost_threads == 1
+        lost, found = [stored.evidence for stored in bench.store.records()]
+        assert (lost.verdict, [finding.code for finding in lost.findings]) == ("unknown", ["read_abandoned"])
+        assert found.verdict == "sound"
+        known = bench.store.known(os.fsencode(bench.model))
+        assert known is not None
+        assert known.retry_at is not None
+        assert "read_abandoned" in bench.said()
+    finally:
+        silent.release.set()
+    await bench.until(lambda: not bench.board.threads)
+    assert bench.board.abandoned == 1
+    assert len(list(bench.store.records())) == 2
+
+
+async def test_when_too_many_reads_are_lost_the_watchdog_starves(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Silent(monkeypatch)
+    bench.board.threads.update(Watch() for _ in range(4))
     bench.scheduler.queue.put(bench.job())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.scheduler.work)
@@ -132,9 +175,73 @@ async def test_an_inspection_that_is_silent_starves_the_watchdog(bench: Bench, m
         count = bench.fed.count
         await trio.sleep(0.5)
         assert bench.fed.count == count
-        release.set()
+        silent.release.set()
         await bench.until(lambda: bench.fed.count > count)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_long_hash_gives_way_to_the_header_of_a_changed_file(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hash is held at a chunk, its descriptor open, while the other file is read and recorded; then it goes on."""
+    other = bench.model.with_name("b.gguf")
+    other.write_bytes(gguf())
+    begun, go = threading.Event(), threading.Event()
+    real = inspect
+
+    def slow(request: Any, checkpoint: Any, progress: Any) -> Any:
+        if not request.path.endswith(b"a.gguf"):
+            return real(request, checkpoint, progress)
+
+        def at_a_chunk() -> None:
+            begun.set()
+            assert go.wait(20)
+            checkpoint()
+
+        return real(request, at_a_chunk, progress)
+
+    monkeypatch.setattr(module, "inspect", slow)
+    bench.scheduler.queue.put(replace(bench.job(), urgency=Urgency.DIGEST))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.turn, bench.fed, None)
+        nursery.start_soon(bench.scheduler.work)
+        await bench.until(begun.is_set)
+        watch = bench.board.reading[0][1]
+        bench.scheduler.queue.put(Job(os.fsencode(other), 0, Fingerprint.of_status(other.stat()), "change"))
+        bench.scheduler.scanned()
+        await bench.until(lambda: watch._held_by is not None)
+        go.set()
+        await bench.until(lambda: bench.board.inspections == 2)
+        nursery.cancel_scope.cancel()
+    assert [Path(os.fsdecode(stored.path)).name for stored in bench.store.records()] == ["b.gguf", "a.gguf"]
+    assert [stored.evidence.outcome for stored in bench.store.records()] == ["complete", "complete"]
+
+
+async def test_a_stop_reaches_an_inspection_that_is_held(bench: Bench) -> None:
+    watch = Watch()
+    waits = trio.Event()
+    token = trio.lowlevel.current_trio_token()
+    watch.hold(lambda: token.run_sync_soon(waits.set))
+
+    def read() -> str:
+        try:
+            watch.checkpoint()
+        except InspectionStopped as stopped:
+            return stopped.reason
+        return "went on"
+
+    said: list[object] = []
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            said.append(await watched(read, watch, 60, lambda: True))
+
+        nursery.start_soon(look)
+        with trio.fail_after(20):
+            await waits.wait()
+        nursery.cancel_scope.cancel()
+    assert said == [CANCELLED]
+    assert watch.interrupted
 
 
 async def test_a_scan_with_nothing_due_is_a_pass_and_one_with_something_is_not_yet(bench: Bench) -> None:

@@ -1,0 +1,143 @@
+"""``model-auditd dump FILE``: its header as JSON that stands in for it, or compared with one that was kept."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from auditd.cli.evidence_files import FileError, opened, put
+from auditd.cli.interruption import Interruption
+from auditd.cli.options import Look as Looking
+from auditd.cli.options import add_reading, also_not_seen
+from auditd.cli.output_file import refusal, write
+from auditd.cli.show_source import status_of_look
+from auditd.cli.status import Status
+from auditd.cli.terminal import Terminal, progress_of
+from auditd.errors import UsageError
+from auditd.evidence import dump
+from auditd.evidence.compose import compose
+from auditd.evidence.difference.compare import difference
+from auditd.evidence.difference.record import Source
+from auditd.evidence.difference.subject import Subject
+from auditd.evidence.look import Look
+from auditd.evidence.text import printable
+from auditd.inspection.inspector import look_at
+from auditd.inspection.value import array_digests
+from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
+
+#: How wide lines are where nobody says how wide the paper is.
+_COLUMNS = 80
+
+_STATUSES = {True: Status.CLEAR, False: Status.FINDINGS, None: Status.NOT_SEEN}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A dump that is compared with."""
+
+    path: bytes
+    text: bytes
+    look: Look
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Write a model's header as JSON: about a hundred thousandth of the file, and all that show and diff need of it."
+    )
+    parser.add_argument("file", metavar="FILE", type=os.fsencode, help="the model")
+    parser.add_argument(
+        "--output", metavar="DUMP", type=os.fsencode, help="write it into this file, not to standard output"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="DUMP",
+        type=os.fsencode,
+        help="compare it with a header that was dumped before: exit status 0 if they declare the same, 1 if not, 3 if "
+        "that cannot be said; - is standard input",
+    )
+    add_reading(parser)
+    parser.set_defaults(hash="header")
+    parser.add_argument(
+        "--json", action="store_true", help="print what was written, or what differs, as a line of JSON"
+    )
+    also_not_seen(parser, "the header cannot stand in for the file, or the dump cannot be written")
+
+
+def run(arguments: Namespace, terminal: Terminal) -> Status:
+    """Look, compare, write."""
+    if arguments.output is not None:
+        _check_output(arguments)
+    kept = None if arguments.against is None else _kept(arguments.against, arguments.layout)
+    with Interruption() as interruption:
+        look = _look(arguments, terminal, interruption)
+        text = _encoded(look, interruption)
+    if arguments.output is not None:
+        _write(arguments.output, text)
+    elif kept is None:
+        put((text,), None, terminal)
+        return status_of_look(look)
+    written = text_of(arguments.output, len(text), sha256(text).hexdigest())
+    shown = sheet(look, written) if kept is None else _compared(look, text, written, kept, arguments)
+    if arguments.json:
+        terminal.json(shown)
+    else:
+        terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.paint))
+    return status_of_look(look) if kept is None else _STATUSES[shown.same]
+
+
+def _check_output(arguments: Namespace) -> None:
+    refused = refusal(arguments.output, arguments.file)
+    if refused:
+        raise UsageError(f"--output {printable(arguments.output)}: {refused}")
+
+
+def _kept(path: bytes, layout: str) -> _Kept:
+    with opened(path) as file:
+        text = file.read(dump.DUMP_BYTES + 1)
+    return _Kept(path, text, dump.decode(text, layout=layout, name=os.fsdecode(path)))
+
+
+def _look(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
+    line = terminal.progress_line()
+    if line:
+        line.begin(printable(arguments.file))
+    look = look_at(Looking.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
+    if line:
+        line.clear()
+    return look
+
+
+def _encoded(look: Look, interruption: Interruption) -> bytes:
+    """The dump, with the digests of what it does not hold; raises ``AuditError`` where there is none."""
+    try:
+        dump.form_of(look)
+        return dump.encode(array_digests(look, interruption.checkpoint))
+    except dump.NotDumpable as error:
+        raise dump.NotDumpable(f"{printable(look.path)}: {error}") from None
+
+
+def _write(output: bytes, text: bytes) -> None:
+    try:
+        write(output, (text,))
+    except OSError as error:
+        raise FileError(f"{printable(output)}: the header cannot be written: {error.strerror}") from None
+
+
+def _compared(look: Look, text: bytes, written: Text, kept: _Kept, arguments: Namespace) -> DumpSheet:
+    """The header against the kept one; both sides are dumps, so that neither knows more than the other."""
+    before = text_of(kept.path, len(kept.text), sha256(kept.text).hexdigest())
+    if kept.text == text:
+        return sheet(look, written, before)
+    now = dump.decode(text, layout=arguments.layout)
+    return sheet(look, written, before, difference(_side(kept.look, "dump", arguments), _side(now, "file", arguments)))
+
+
+def _side(look: Look, source: Source, arguments: Namespace) -> Subject:
+    recorded_at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    producer = Looking.of(arguments).producer
+    evidence = compose(look, producer=producer, trigger="command", recorded_at=recorded_at, severities={})
+    return Subject(evidence, source, look.array_sha256)

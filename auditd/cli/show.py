@@ -1,0 +1,122 @@
+"""``model-auditd show KIND FILE``: a person reads a model, from the file or from a dumped header."""
+
+from __future__ import annotations
+
+import os
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from auditd.cli.interruption import Interruption
+from auditd.cli.options import add_reading, also_not_seen, located
+from auditd.cli.show_kind import Asked, Kind
+from auditd.cli.show_kinds import KINDS
+from auditd.cli.show_source import look_of, status_of_look
+from auditd.cli.status import Status, worst
+from auditd.cli.terminal import Terminal
+from auditd.errors import UsageError
+from auditd.evidence.text import printable
+from auditd.report.show.stopped import Ending, ending, ending_lines
+
+#: How wide lines are where nobody says how wide the paper is.
+_COLUMNS = 80
+
+
+class Unshown(msgspec.Struct, frozen=True, kw_only=True):
+    """In place of a sheet: what was asked for cannot be found, because the reading ended before it."""
+
+    schema: str = "model-auditd/show-nothing/1"
+    kind: str
+    reason: str
+    ending: Ending
+
+
+class _InPlaceOfFile(Action):
+    """``--from DUMP``: FILE need not be given then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, *, file: Action, **options: Any) -> None:
+        super().__init__(option_strings, dest, **options)
+        self._file = file
+
+    def __call__(
+        self,
+        parser: ArgumentParser,  # noqa: ARG002 - the signature of actions
+        namespace: Namespace,
+        values: object,
+        option: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Keep the path, and let FILE be missing."""
+        setattr(namespace, self.dest, values)
+        self._file.required = False
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the kinds and their arguments."""
+    parser.description = (
+        "Read a model: what its header says, and where every byte belongs. Nothing is loaded; from a dumped header "
+        "(--from) not even the file is opened."
+    )
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    for kind in KINDS.values():
+        below = kinds.add_parser(kind.name, help=kind.does, description=f"{kind.does}.", epilog=parser.epilog)
+        kind.configure(below)
+        _add_common(below, kind)
+
+
+def _add_common(parser: ArgumentParser, kind: Kind) -> None:
+    # Required, so that options may stand between the positional arguments; --from takes that back.
+    file = parser.add_argument(
+        "file", metavar="FILE", type=os.fsencode, help="the model: a path, ollama:NAME[:TAG], or hf:ORG/NAME[@REV]/FILE"
+    )
+    if kind.from_dump:
+        parser.add_argument(
+            "--from",
+            dest="dump",
+            metavar="DUMP",
+            type=os.fsencode,
+            action=_InPlaceOfFile,
+            file=file,
+            help="a header that dump wrote, in place of FILE; - is standard input",
+        )
+    parser.set_defaults(dump=None)
+    add_reading(parser)
+    parser.add_argument("--json", action="store_true", help="print the sheet as one line of JSON and nothing else")
+    also_not_seen(parser, "whoever reads standard output leaves before its end")
+
+
+def run(arguments: Namespace, terminal: Terminal) -> Status:
+    """Look, compute the sheet, show it."""
+    if arguments.file is not None and arguments.dump is not None:
+        raise UsageError(f"show {arguments.kind}: give FILE or --from DUMP, not both")
+    if arguments.file is not None:
+        arguments.file = located(arguments.file)
+    kind = KINDS[arguments.kind]
+    kind.check(arguments)
+    with Interruption() as interruption:
+        look = look_of(arguments, terminal, interruption)
+        asked = Asked(look, arguments, terminal, interruption.checkpoint)
+        try:
+            shown = kind.sheet(asked)
+        except UsageError as error:
+            return worst((status_of_look(look), _unshown(asked, error)))
+    if arguments.json:
+        terminal.json(shown)
+    else:
+        terminal.lines(kind.lines(asked, shown, terminal.columns or _COLUMNS))
+    return worst((status_of_look(look), kind.finish(asked, shown)))
+
+
+def _unshown(asked: Asked, error: UsageError) -> Status:
+    """What is asked for is not there. If the reading ended early it may only not have been come to: then that is said."""
+    end = ending(asked.look)
+    if end is None or not end.stopped:
+        raise error
+    if asked.arguments.json:
+        asked.terminal.json(Unshown(kind=asked.arguments.kind, reason=str(error), ending=end))
+    else:
+        lines = ending_lines(end, asked.terminal.columns or _COLUMNS, asked.terminal.paint)
+        asked.terminal.lines((printable(asked.look.path), *lines))
+    asked.terminal.say(str(error))
+    return Status.CLEAR

@@ -1,0 +1,45 @@
+"""What ``show`` shows: a file that is looked at now, or a header that was dumped. Either is one ``Look``."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+
+from auditd.cli.evidence_files import opened
+from auditd.cli.interruption import Interruption
+from auditd.cli.options import Look as Looking
+from auditd.cli.status import Status, status_from
+from auditd.cli.terminal import Terminal, progress_of
+from auditd.evidence import dump
+from auditd.evidence.compose import outcome_of
+from auditd.evidence.findings import severity_of
+from auditd.evidence.judge import judge
+from auditd.evidence.look import Look
+from auditd.evidence.text import printable
+from auditd.inspection.inspector import look_at
+
+
+def look_of(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
+    """The look that is asked for, with a progress line while a file is read. Raises ``AuditError`` for a bad dump."""
+    if arguments.dump is not None:
+        return _from_dump(arguments.dump, arguments.layout)
+    line = terminal.progress_line()
+    if line:
+        line.begin(printable(arguments.file))
+    look = look_at(Looking.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
+    if line:
+        line.clear()
+    return look
+
+
+def _from_dump(path: bytes, layout: str) -> Look:
+    """The look of a dump; ``-`` is standard input. One byte more than a dump can have is read, and then refused."""
+    with opened(path) as file:
+        text = file.read(dump.DUMP_BYTES + 1)
+    return dump.decode(text, layout=layout, name=os.fsdecode(path))
+
+
+def status_of_look(look: Look) -> Status:
+    """The exit status that the record of ``look`` would have."""
+    found = judge(look)
+    return status_from(outcome_of(look, found), (severity_of(judged.code, {}) for judged in found))

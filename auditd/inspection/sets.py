@@ -1,0 +1,107 @@
+"""Sets of files in a walk: each place is judged when the walk leaves it, from the records that were made there.
+
+A *place* is what the files of one set stand in: a directory, or a model of a Hugging Face cache, whose snapshots name
+files that stand in another directory. Only records of files that a set of the place wants are remembered, and only
+until the next place. Blocking; raises nothing for any content.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from auditd.evidence.record import Evidence
+from auditd.evidence.set_assess import assess
+from auditd.evidence.set_candidate import Candidate
+from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.set_members import MemberFacts
+from auditd.inspection.request import Checkpoint, carry_on
+from auditd.stores.files import Unknown
+from auditd.stores.sets import candidates, lone
+
+_INDEX: Final = b".safetensors.index.json"
+_REPOSITORY: Final = b"models--"
+
+
+def place_of(path: bytes) -> bytes:
+    """The place that a file belongs to: the model of a Hugging Face cache, else its directory."""
+    for mark in (b"/blobs/", b"/snapshots/"):
+        home, found, _ = path.rpartition(mark)
+        if found and home.rpartition(b"/")[2].startswith(_REPOSITORY):
+            return home
+    return os.path.dirname(path)
+
+
+def directories_of(place: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[bytes]:
+    """The directories whose names make the sets of a place."""
+    if not place.rpartition(b"/")[2].startswith(_REPOSITORY):
+        yield place
+        return
+    for directory, _, _ in os.walk(os.path.join(place, b"snapshots")):
+        checkpoint()
+        yield directory
+
+
+class SetsOnTheWay:
+    """Told of every file of a walk in its order; :meth:`leave` judges the sets of the place that is left."""
+
+    def __init__(self, checkpoint: Checkpoint = carry_on) -> None:
+        self._checkpoint = checkpoint
+        self._place: bytes | None = None
+        self._candidates: list[Candidate] = []
+        self._wanted: set[bytes] = set()
+        self._members: dict[bytes, MemberFacts] = {}
+        self._lone: list[Candidate] = []
+
+    def enter(self, path: bytes) -> Iterator[SetFacts]:
+        """The walk comes to ``path``: yield the sets of the place before it, if this is another."""
+        place = place_of(os.path.abspath(path))
+        if place != self._place:
+            yield from self.leave()
+            self._place = place
+
+    def may_matter(self, path: bytes) -> bool:
+        """Whether a file that is no artifact makes its place worth a look: an index."""
+        return path.endswith(_INDEX)
+
+    def take(self, path: bytes, evidence: Evidence) -> None:
+        """A record of the place that was entered."""
+        self._look()
+        path = os.path.abspath(path)
+        if path in self._wanted:
+            self._members[path] = MemberFacts.of(evidence)
+        elif evidence.artifact.format == "gguf":
+            facts = MemberFacts.of(evidence)
+            if facts.split is not None and not facts.split.alone:
+                self._members[path] = facts
+                self._lone.append(lone(path, evidence.artifact.size))
+
+    def _look(self) -> None:
+        """Find out which sets stand in the place, once."""
+        if self._candidates or self._place is None or self._wanted:
+            return
+        for directory in directories_of(self._place, self._checkpoint):
+            try:
+                self._candidates += candidates(directory, checkpoint=self._checkpoint)
+            except Unknown:
+                # The walk says that it could not be seen.
+                continue
+        self._wanted = {entry.path for candidate in self._candidates for entry in candidate.entries}
+        # An empty set is known, too.
+        self._wanted.add(b"")
+
+    def leave(self) -> Iterator[SetFacts]:
+        """Yield the sets of the place that the walk was in; it is in none then."""
+        if self._place is None:
+            return
+        self._look()
+        for candidate in (*self._candidates, *self._lone):
+            members = {
+                entry.name: self._members[entry.path] for entry in candidate.entries if entry.path in self._members
+            }
+            facts = assess(candidate, members, standing_still=True)
+            if facts is not None:
+                yield facts
+        self._place = None
+        self._candidates, self._lone, self._wanted, self._members = [], [], set(), {}

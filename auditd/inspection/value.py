@@ -1,0 +1,112 @@
+"""Reading parts of a file again whose header was looked at before: spans, the bytes of long values, their elements.
+
+What is read belongs to the header only while the file is the one that was looked at: its identity is compared before
+the first byte and after the last one, and another file raises :class:`ReadAgainError`, as does one that cannot be
+read. Blocking; memory is one piece, however long a span is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from auditd.errors import AuditError
+from auditd.evidence.look import Look
+from auditd.evidence.text import printable
+from auditd.formats.bounds import CHUNK_BYTES
+from auditd.formats.declarations import GgufHeader, MetadataEntry
+from auditd.formats.gguf.elements import BrokenElements, Element, ElementWalk, is_whole
+from auditd.inspection.descriptor import Descriptor, Unreadable
+from auditd.inspection.identity import observe
+from auditd.inspection.request import Checkpoint, carry_on
+
+_CHANGED: Final = "the file has changed since its header was read"
+
+
+class ReadAgainError(AuditError):
+    """The file cannot be read again, or is no longer the one that was looked at."""
+
+
+class Again:
+    """The file of a look, open once more. Made by :func:`opened_again`."""
+
+    def __init__(self, look: Look, descriptor: Descriptor, checkpoint: Checkpoint) -> None:
+        self._look = look
+        self._descriptor = descriptor
+        self._checkpoint = checkpoint
+
+    def check(self) -> None:
+        """Raise :class:`ReadAgainError` unless descriptor and path are still the file that was looked at."""
+        path = self._descriptor.path_status()
+        seen = [observe(status) for status in (self._descriptor.status(), path) if status is not None]
+        if path is None or any(identity != self._look.before for identity in seen):
+            raise ReadAgainError(f"{printable(self._look.path)}: {_CHANGED}")
+
+    def span(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes from ``begin`` up to ``end``, in pieces; fewer where the file ends before."""
+        self._descriptor.offset = begin
+        while self._descriptor.offset < end:
+            self._checkpoint()
+            piece = self._descriptor.read(min(CHUNK_BYTES, end - self._descriptor.offset))
+            if not piece:
+                return
+            yield piece
+
+
+@contextmanager
+def opened_again(look: Look, checkpoint: Checkpoint = carry_on) -> Iterator[Again]:
+    """The file that ``look`` saw, closed at the end. Raises :class:`ReadAgainError`, then or while it is read.
+
+    Links on the way, and times of the last access, may have changed; nothing else may.
+    """
+    try:
+        descriptor = Descriptor(look.path)
+        try:
+            again = Again(look, descriptor, checkpoint)
+            again.check()
+            yield again
+            again.check()
+        finally:
+            descriptor.close()
+    except Unreadable as error:
+        raise ReadAgainError(f"{printable(look.path)}: {error.stop.message}") from None
+
+
+def array_digests(look: Look, checkpoint: Checkpoint = carry_on) -> Look:
+    """``look`` with the SHA-256 of every metadata value that the header keeps only the beginning of."""
+    header = look.header
+    long = [entry for entry in header.metadata if not is_whole(entry.value)] if isinstance(header, GgufHeader) else []
+    if not long:
+        return look
+    digests = {}
+    with opened_again(look, checkpoint) as again:
+        for entry in long:
+            digest = hashlib.sha256()
+            for piece in again.span(entry.value_begin, entry.end):
+                digest.update(piece)
+            digests[entry.index] = digest.hexdigest()
+    return replace(look, array_sha256=digests)
+
+
+def elements(look: Look, entry: MetadataEntry, checkpoint: Checkpoint = carry_on) -> Iterator[Element]:
+    """Every element of the array of ``entry``, read from the file, none of them kept."""
+    header = look.header
+    order = header.byte_order if isinstance(header, GgufHeader) and header.byte_order else "little"
+    walk = ElementWalk(order)
+    with opened_again(look, checkpoint) as again:
+        try:
+            for piece in again.span(entry.value_begin, entry.end):
+                yield from walk.feed(piece)
+        except BrokenElements:
+            raise ReadAgainError(f"{printable(look.path)}: {_CHANGED}") from None
+        if not walk.finished:
+            raise ReadAgainError(f"{printable(look.path)}: {_CHANGED}")
+
+
+def beginnings(look: Look, spans: Iterable[tuple[int, int]], checkpoint: Checkpoint = carry_on) -> list[bytes]:
+    """The bytes of each span ``(begin, end)``, which are short; empty behind the end of the file."""
+    with opened_again(look, checkpoint) as again:
+        return [b"".join(again.span(begin, end)) for begin, end in spans]

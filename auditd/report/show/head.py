@@ -1,0 +1,215 @@
+"""``show head``: what the front of a file says the model is, and where the header stops."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from auditd.evidence.exactness import exact_int, figure
+from auditd.evidence.judge import as_rows, judge
+from auditd.evidence.look import Look
+from auditd.evidence.record import Figure as Number
+from auditd.evidence.record import Finding, TypeTotal
+from auditd.evidence.rows import safetensors_part
+from auditd.evidence.text import exact as exact_text
+from auditd.formats.declarations import ArrayValue, GgufHeader, SafetensorsHeader
+from auditd.model import architecture as reading
+from auditd.report.show.head_lines import lines
+from auditd.report.show.setting import File, file_of
+from auditd.report.show.stopped import Ending, ending
+
+__all__ = ["HeadSheet", "lines", "sheet"]
+
+_NAME_KEY: Final = b"general.name"
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A digest that somebody promised for the file: lower-case hex, and who says so."""
+
+    algorithm: str
+    value: str
+    source: str
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """The four numbers at the front of a GGUF file; null from the first one on that was not read."""
+
+    magic: str
+    version: int | None
+    byte_order: Literal["little", "big"] | None
+    tensors: Number
+    metadata_entries: Number
+
+
+class Layers(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that the file gives for each layer: how many, and the first of them (at most 8)."""
+
+    count: int
+    first: list[int | str]
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of the model. ``value`` and ``layers`` are null where ``reason`` says why there is none.
+
+    ``key`` is where it stands in the metadata, null for a figure that follows from others.
+    """
+
+    figure: str
+    key: str | None
+    key_base64: str | None
+    value: Number
+    layers: Layers | None
+    reason: str | None
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """What the metadata says the model is. Widths in elements; ``parameters`` are the elements of all tensors."""
+
+    architecture: str | None
+    architecture_base64: str | None
+    name: str | None
+    name_base64: str | None
+    facts: list[Fact]
+    parameters: str | None
+
+
+class Stops(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a GGUF header stops: file offsets and ``padding`` in bytes, null until the reading came that far."""
+
+    alignment: int | None
+    alignment_declared: bool | None
+    metadata_end: int | None
+    directory_end: int | None
+    padding: int | None
+    data_offset: int | None
+
+
+class Json(msgspec.Struct, frozen=True, kw_only=True):
+    """The front of a safetensors file: ``length`` of the JSON in bytes; rows null until all of it is validated."""
+
+    length: int | None
+    tensors: int | None
+    data_offset: int | None
+    metadata: dict[str, str] | None
+    types: list[TypeTotal] | None
+
+
+class HeadSheet(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of one file. Exactly one of ``numbers`` and ``json`` is given for a file of a known format."""
+
+    schema: str = "model-auditd/show-head/1"
+    file: File
+    names: list[str]
+    store: str | None
+    published: list[Published]
+    header_sha256: str | None
+    format: Literal["gguf", "safetensors"] | None
+    numbers: Numbers | None
+    json: Json | None
+    model: Model | None
+    stops: Stops | None
+    findings: list[Finding]
+    ending: Ending | None
+
+
+def sheet(look: Look) -> HeadSheet:
+    """The head of ``look``."""
+    header = look.header
+    gguf = header if isinstance(header, GgufHeader) else None
+    promise = look.promise
+    return HeadSheet(
+        file=file_of(look),
+        names=[_text(name) for name in promise.names],
+        store=None if promise.store is None else _text(promise.store),
+        published=[
+            Published(algorithm=one.algorithm, value=_text(one.value), source=_text(one.source))
+            for one in promise.references
+        ],
+        header_sha256=look.header_sha256,
+        format=None if header is None else "safetensors" if gguf is None else "gguf",
+        numbers=None if gguf is None else _numbers(gguf),
+        json=_json(header) if isinstance(header, SafetensorsHeader) else None,
+        model=None if gguf is None else _model(gguf, look),
+        stops=None if gguf is None else _stops(gguf),
+        findings=as_rows(judge(look), {}),
+        ending=ending(look),
+    )
+
+
+def _text(text: str) -> str:
+    """Text that JSON can hold: a path in it need not be UTF-8."""
+    return exact_text(text.encode("utf-8", "surrogateescape"))[0]
+
+
+def _numbers(header: GgufHeader) -> Numbers:
+    return Numbers(
+        magic="GGUF",
+        version=header.version,
+        byte_order=header.byte_order,
+        tensors=figure(header.tensor_count),
+        metadata_entries=figure(header.metadata_count),
+    )
+
+
+def _stops(header: GgufHeader) -> Stops:
+    known = header.data_offset is not None and header.directory_end is not None
+    return Stops(
+        alignment=header.alignment,
+        alignment_declared=header.alignment_declared,
+        metadata_end=header.metadata_end,
+        directory_end=header.directory_end,
+        padding=(header.data_offset or 0) - (header.directory_end or 0) if known else None,
+        data_offset=exact_int(header.data_offset),
+    )
+
+
+def _json(header: SafetensorsHeader) -> Json:
+    part = safetensors_part(header)
+    return Json(
+        length=exact_int(part.header_length),
+        tensors=part.tensor_count,
+        data_offset=exact_int(header.data_offset),
+        metadata=part.metadata,
+        types=None if part.totals is None else part.totals.by_type,
+    )
+
+
+# -- the model --------------------------------------------------------------------------------------
+
+
+def _model(header: GgufHeader, look: Look) -> Model:
+    found = reading.architecture(header, look.account)
+    metadata = reading.Metadata(header)
+    architecture, architecture_base64 = _exact(found.name)
+    title, title_base64 = _exact(metadata.text(_NAME_KEY))
+    return Model(
+        architecture=architecture,
+        architecture_base64=architecture_base64,
+        name=title,
+        name_base64=title_base64,
+        facts=[_fact(name, getattr(found, name)) for name in reading.FIGURES],
+        parameters=None if found.parameters is None else str(found.parameters),
+    )
+
+
+def _exact(raw: bytes | None) -> tuple[str | None, str | None]:
+    return (None, None) if raw is None else exact_text(raw)
+
+
+def _fact(name: str, found: reading.Figure) -> Fact:
+    key, key_base64 = _exact(None if found.entry is None else found.entry.key)
+    return Fact(
+        figure=name,
+        key=key,
+        key_base64=key_base64,
+        value=figure(found.value),
+        layers=None if found.layers is None else _layers(found.layers),
+        reason=found.reason or None,
+    )
+
+
+def _layers(array: ArrayValue) -> Layers:
+    whole = [value for value in array.preview if isinstance(value, int)]
+    first: list[int | str] = [str(value) if exact_int(value) is None else value for value in whole]
+    return Layers(count=array.count, first=first)

@@ -1,0 +1,350 @@
+"""``show meta``: every metadata entry in the order of the file, or one value whole."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Literal
+
+import msgspec
+
+from auditd.evidence.exactness import exact_int
+from auditd.evidence.look import Look
+from auditd.evidence.record import ArrayPreview, MetadataRow, Scalar
+from auditd.evidence.rows import metadata_row, scalar_form
+from auditd.evidence.text import exact as exact_text
+from auditd.evidence.text import harmless_json, printable, quoted
+from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry, SafetensorsHeader
+from auditd.formats.gguf.elements import Element, is_whole, kept_elements
+from auditd.model.architecture import architecture
+from auditd.report.columns import cut_left, left, right, width, wrap
+from auditd.report.declarations import shown_value
+from auditd.report.figures import counted, exact
+from auditd.report.paint import Paint
+from auditd.report.show.near import absent
+from auditd.report.show.setting import File, file_of, title
+from auditd.report.show.stopped import Ending, ending, ending_lines
+
+_GAP: Final = "  "
+#: Longer keys are cut; a long value then has a line of its own.
+_KEY_CELLS: Final = 48
+_LEAST_KEY: Final = 12
+#: A value with less room than this stands on the line below if it is longer.
+_LEAST_VALUE: Final = 44
+_BELOW: Final = " " * 6
+_ARCHITECTURE_CHARACTERS: Final = 24
+#: Elements that are put into JSON at a time.
+_BATCH: Final = 1024
+
+
+class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many entries begin with the architecture's name, ``tokenizer.``, ``general.``, or otherwise."""
+
+    architecture: int
+    tokenizer: int
+    general: int
+    other: int
+
+
+class MetaSheet(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries that were read, as an evidence record has them; ``declared`` is how many the file says it has.
+
+    ``groups`` is null unless all entries are known, ``architecture`` where the file does not name it.
+    """
+
+    schema: str = "model-auditd/show-meta/1"
+    file: File
+    format: Literal["gguf", "safetensors"] | None
+    declared: int | None
+    entries: list[MetadataRow]
+    architecture: str | None
+    groups: GroupCounts | None
+    ending: Ending | None
+
+
+class ValueSheet(msgspec.Struct, frozen=True, kw_only=True):
+    """One value. ``offset`` and ``length`` are of the value's bytes in the file, null in safetensors.
+
+    ``elements`` are all of an array's, in the forms of values in a record; text that is not UTF-8 is ``{"base64":
+    ...}``, and an element of an array inside it ``[[its index in each array], value]``. ``elements_from`` is where all
+    of them come from: the header keeps them, the file was read again; null where only the beginning is known.
+    """
+
+    schema: str = "model-auditd/show-value/1"
+    file: File
+    entry: MetadataRow
+    offset: int | None
+    length: int | None
+    elements_from: Literal["header", "file"] | None
+    elements: msgspec.Raw | None
+    ending: Ending | None
+
+
+# -- sheets -----------------------------------------------------------------------------------------
+
+
+def sheet(look: Look) -> MetaSheet:
+    """Every entry of ``look``."""
+    header = look.header
+    said = architecture(header, look.account)
+    return MetaSheet(
+        file=file_of(look),
+        format=None if header is None else "gguf" if isinstance(header, GgufHeader) else "safetensors",
+        declared=_declared(header),
+        entries=list(_rows(header)),
+        architecture=None if said.name is None else exact_text(said.name)[0],
+        groups=None
+        if said.groups is None
+        else GroupCounts(
+            architecture=said.groups.architecture,
+            tokenizer=said.groups.tokenizer,
+            general=said.groups.general,
+            other=said.groups.other,
+        ),
+        ending=ending(look),
+    )
+
+
+def _declared(header: GgufHeader | SafetensorsHeader | None) -> int | None:
+    if isinstance(header, GgufHeader):
+        return exact_int(header.metadata_count)
+    if header is None or not header.complete or not header.metadata_kept:
+        return None
+    return len(header.metadata or {})
+
+
+def _rows(header: GgufHeader | SafetensorsHeader | None) -> Iterator[MetadataRow]:
+    if isinstance(header, GgufHeader):
+        yield from map(metadata_row, header.metadata)
+    elif header is not None:
+        for index, (key, value) in enumerate((header.metadata or {}).items()):
+            yield MetadataRow(index=index, key=key, type="string", value=value)
+
+
+def long_array(look: Look, key: bytes) -> MetadataEntry | None:
+    """The entry of ``key`` if the header has only the beginning of its array, so that its file must be read again."""
+    header = look.header
+    if not isinstance(header, GgufHeader):
+        return None
+    found = next((entry for entry in header.metadata if entry.key == key), None)
+    return None if found is None or is_whole(found.value) else found
+
+
+def value_sheet(
+    look: Look, key: bytes, elements: Iterable[Element] | None = None, *, following: bool = False
+) -> ValueSheet:
+    """The value of ``key``, the first one if several entries have it; raises ``UsageError`` if none has.
+
+    ``elements`` are all elements of a long array where its file was read again for the sheet; ``following`` says that
+    it is read behind it, for :func:`element_lines`.
+    """
+    header = look.header
+    rows = list(_rows(header))
+    keys = [_raw(row.key, row.key_base64) for row in rows]
+    if key not in keys:
+        raise absent("metadata key", key, keys, printable(look.path))
+    index = keys.index(key)
+    entry = header.metadata[index] if isinstance(header, GgufHeader) else None
+    kept = entry is not None and is_whole(entry.value)
+    return ValueSheet(
+        file=file_of(look),
+        entry=rows[index],
+        offset=None if entry is None else entry.value_begin,
+        length=None if entry is None else entry.end - entry.value_begin,
+        elements_from="header" if kept else "file" if following or elements is not None else None,
+        elements=_elements_json(entry, elements),
+        ending=ending(look),
+    )
+
+
+def _raw(text: str, raw_base64: str | None) -> bytes:
+    return base64.b64decode(raw_base64) if raw_base64 else text.encode("utf-8")
+
+
+def _elements_json(entry: MetadataEntry | None, elements: Iterable[Element] | None) -> msgspec.Raw | None:
+    """All elements as JSON, put together in pieces so that none of them stays in memory as a value."""
+    if entry is None or not isinstance(entry.value, ArrayValue):
+        return None
+    if elements is None and not is_whole(entry.value):
+        return None
+    out = bytearray()
+    forms = map(_element_form, kept_elements(entry.value) if elements is None else elements)
+    while batch := list(islice(forms, _BATCH)):
+        out += b"," if out else b""
+        out += harmless_json(msgspec.json.encode(batch))[1:-1]
+    return msgspec.Raw(b"[%b]" % bytes(out))
+
+
+def _element_form(element: Element) -> object:
+    shown, raw_base64 = scalar_form(element.value, element.type_id)
+    value = shown if raw_base64 is None else {"base64": raw_base64}
+    return value if len(element.path) == 1 else [element.path, value]
+
+
+# -- lines ------------------------------------------------------------------------------------------
+
+
+def lines(sheet: MetaSheet | ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
+    """The sheet for a terminal. Of a long array only the heading: its elements are for :func:`element_lines`."""
+    return _value_lines(sheet, columns, paint) if isinstance(sheet, ValueSheet) else _meta_lines(sheet, columns, paint)
+
+
+def _meta_lines(sheet: MetaSheet, columns: int, paint: Paint) -> Iterator[str]:
+    yield title("metadata of", sheet.file, columns, paint)
+    if sheet.entries:
+        yield ""
+        yield from _table(sheet.entries, columns, paint)
+    yield ""
+    yield from wrap(_total(sheet), columns)
+    if sheet.ending is not None:
+        yield from ending_lines(sheet.ending, columns, paint)
+
+
+def _total(sheet: MetaSheet) -> str:
+    count = len(sheet.entries)
+    text = counted(count, "entry", "entries")
+    if sheet.declared != count:
+        text += f" of {exact(sheet.declared)}"
+    groups = sheet.groups
+    if groups is None or not count:
+        return text
+    own = printable(sheet.architecture or "", _ARCHITECTURE_CHARACTERS) + "." if sheet.architecture else "its name"
+    parts = ((groups.architecture, own), (groups.tokenizer, "tokenizer."), (groups.general, "general."))
+    told = [f"{number:,} {beginning}" for number, beginning in parts]
+    return f"{text}; by how the key begins: {', '.join(told)}, {groups.other:,} other"
+
+
+def _table(rows: Sequence[MetadataRow], columns: int, paint: Paint) -> Iterator[str]:
+    """Number, key, type, value; a value that has too little room beside its key stands below it."""
+    keys = [printable(_raw(row.key, row.key_base64)) for row in rows]
+    numbers = max(1, len(str(rows[-1].index)))
+    types = max(4, *(len(row.type) for row in rows))
+    beside = numbers + types + 3 * len(_GAP)
+    key_cells = max(_LEAST_KEY, min(_KEY_CELLS, max(map(width, keys)), columns - beside))
+    room = columns - beside - key_cells
+    yield paint(_GAP.join((right("n", numbers), left("key", key_cells), left("type", types), "value")), "label")
+    for row, key in zip(rows, keys, strict=True):
+        head = _GAP.join(
+            (right(str(row.index), numbers), left(cut_left(key, key_cells), key_cells), left(row.type, types))
+        )
+        value = _short(row, room) if room >= _LEAST_VALUE else _whole(row, room)
+        if value is not None:
+            yield f"{head}{_GAP}{value}".rstrip()
+        else:
+            yield head.rstrip()
+            yield f"{_BELOW}{_short(row, columns - len(_BELOW))}"
+
+
+def _whole(row: MetadataRow, room: int) -> str | None:
+    """The value if nothing of it has to be cut."""
+    value = _short(row, room)
+    return value if width(value) <= room and not _is_cut(row, value) else None
+
+
+def _is_cut(row: MetadataRow, value: str) -> bool:
+    return isinstance(row.value, str) and row.type == "string" and not value.endswith('"')
+
+
+def _short(row: MetadataRow, room: int) -> str:
+    if row.element_type is not None:
+        return _short_array(row, room)
+    if row.type != "string":
+        return shown_value(row.value)
+    return cut_text(_raw(str(row.value), row.value_base64), room)
+
+
+def _short_array(row: MetadataRow, room: int) -> str:
+    """How many of what; and which, where all of them are few and short."""
+    text = f"{exact(row.count)} of {row.element_type}"
+    if not row.preview or row.preview_complete is not True:
+        return text
+    whole = f"{text}: {', '.join(_element(item) for item in row.preview)}"
+    return whole if width(whole) <= room else text
+
+
+def _element(item: Scalar | ArrayPreview) -> str:
+    return shown_value(item)
+
+
+def cut_text(raw: bytes, cells: int) -> str:
+    """``raw`` between quotes, cut so that it and what is said of the rest fit into ``cells``: ``"Qwe" ... and 9 more bytes``."""
+    text = raw.decode("utf-8", "surrogateescape")
+    whole = quoted(text[: cells + 1], cells + 1)
+    if len(text) <= cells and width(whole) <= cells:
+        return whole
+    tail = f" ... and {len(raw):,} more bytes"
+    shown, used = "", 2 + len(tail)
+    for character in text[:cells]:
+        escaped = quoted(character)[1:-1]
+        used += width(escaped)
+        if used > cells:
+            break
+        shown += character
+    rest = len(raw) - len(shown.encode("utf-8", "surrogateescape"))
+    return f"{quoted(shown, len(shown) + 1)} ... and {counted(rest, 'more byte')}"
+
+
+# -- one value --------------------------------------------------------------------------------------
+
+
+def _value_lines(sheet: ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
+    row = sheet.entry
+    yield title(f"{printable(_raw(row.key, row.key_base64))} in", sheet.file, columns, paint)
+    yield from wrap(_what(sheet), columns)
+    yield ""
+    if row.element_type is None:
+        yield from _text_lines(row)
+    elif sheet.elements_from != "file":
+        yield from _preview_lines(row.preview or [], "")
+        if sheet.elements_from is None:
+            yield _left_out(row)
+    if sheet.ending is not None:
+        yield from ending_lines(sheet.ending, columns, paint)
+
+
+def _what(sheet: ValueSheet) -> str:
+    row = sheet.entry
+    what = row.type if row.element_type is None else f"array, {exact(row.count)} of {row.element_type}"
+    place = f", {counted(sheet.length, 'byte')} at {exact(sheet.offset)}" if sheet.offset is not None else ""
+    return f"entry {exact(row.index)}: {what}{place}"
+
+
+def _text_lines(row: MetadataRow) -> Iterator[str]:
+    """A text line by line as it stands, what is not printable as escapes; other values as they are."""
+    if row.type != "string":
+        yield shown_value(row.value)
+        return
+    for line in _raw(str(row.value), row.value_base64).split(b"\n"):
+        yield printable(line)
+
+
+def _preview_lines(items: Sequence[Scalar | ArrayPreview], path: str) -> Iterator[str]:
+    """Bounded by what a record keeps of arrays in arrays."""
+    for index, item in enumerate(items):
+        if isinstance(item, ArrayPreview):
+            yield f"{path}[{index}]  {exact(item.count)} of {item.element_type}"
+            yield from _preview_lines(item.preview, f"{path}[{index}]")
+        else:
+            yield f"{path}[{index}]  {_shown_element(item)}"
+
+
+def _shown_element(item: Scalar) -> str:
+    return quoted(item, len(item) + 1) if isinstance(item, str) else shown_value(item)
+
+
+def element_lines(elements: Iterable[Element]) -> Iterator[str]:
+    """Each element of a long array on a line of its own."""
+    for element in elements:
+        path = "".join(f"[{index}]" for index in element.path)
+        if isinstance(element.value, bytes):
+            yield f"{path}  {quoted(element.value, len(element.value) + 1)}"
+        else:
+            yield f"{path}  {shown_value(scalar_form(element.value, element.type_id)[0])}"
+
+
+def _left_out(row: MetadataRow) -> str:
+    """What a dumped header does not have of a long array."""
+    shown = len(row.preview or ())
+    rest = None if row.count is None else row.count - shown
+    return f"and {exact(rest)} more, which a dumped header does not have"

@@ -1,0 +1,94 @@
+"""How sheets are set: the file on top, figures below each other, tables whose last column takes the room that is left."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from auditd.evidence.exactness import exact_int
+from auditd.evidence.look import Look
+from auditd.evidence.text import exact, printable
+from auditd.report.columns import cut_left, left, right, width, wrap
+from auditd.report.paint import Paint
+
+Align: TypeAlias = Literal["left", "right"]
+
+_GAP: Final = "  "
+_INDENT: Final = "  "
+#: A last column is never set narrower, whatever the lines grow to.
+_LEAST_CELLS: Final = 16
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that a sheet is about: its name without directories, so that a dumped header gives the same sheet.
+
+    ``name_base64`` has the name's bytes where they are not UTF-8; ``size`` in bytes, null if unknown or past 2**53 - 1.
+    """
+
+    name: str
+    name_base64: str | None
+    size: int | None
+
+
+def file_of(look: Look) -> File:
+    """What a sheet says of the file itself."""
+    name, name_base64 = exact(look.path.rpartition(b"/")[2])
+    return File(name=name, name_base64=name_base64, size=exact_int(look.size))
+
+
+def shown_name(file: File) -> str:
+    """The name for the eye, from its exact bytes where it is not text."""
+    return printable(base64.b64decode(file.name_base64) if file.name_base64 else file.name)
+
+
+def title(words: str, file: File, columns: int, paint: Paint) -> str:
+    """``words`` and the end of the name, on one line."""
+    room = max(_LEAST_CELLS, columns - width(words) - 1)
+    return f"{paint(words, 'heading')} {cut_left(shown_name(file), room)}"
+
+
+def section(words: str, paint: Paint) -> tuple[str, str]:
+    """An empty line and a heading."""
+    return "", paint(words, "heading")
+
+
+def figures(rows: Sequence[tuple[str, str]], least: int = 0) -> Iterator[str]:
+    """Labels, and figures that end below each other; labels take at least ``least`` cells."""
+    labels = max([least, *(width(label) for label, _ in rows)])
+    values = max((width(value) for _, value in rows), default=0)
+    for label, value in rows:
+        yield f"{_INDENT}{left(label, labels)}{_GAP}{right(value, values)}"
+
+
+def sentence(text: str, columns: int) -> Iterator[str]:
+    """A sentence as indented lines."""
+    return (_INDENT + line for line in wrap(text, max(_LEAST_CELLS, columns - len(_INDENT))))
+
+
+def facts(rows: Sequence[tuple[str, str]], columns: int) -> Iterator[str]:
+    """Labels, and texts that are wrapped into what is left of the columns; equal labels are said once."""
+    labels = max((width(label) for label, _ in rows), default=0)
+    room = max(_LEAST_CELLS, columns - len(_INDENT) - labels - len(_GAP))
+    last = ""
+    for label, text in rows:
+        for line in wrap(text, room):
+            yield f"{_INDENT}{left('' if label == last else label, labels)}{_GAP}{line}".rstrip()
+            last = label
+
+
+def grid(titles: Sequence[str], rows: Sequence[Sequence[str]], aligns: Sequence[Align], paint: Paint) -> Iterator[str]:
+    """A table whose cells are short: titles, then a line a row."""
+    widths = [max(width(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
+    yield paint(_row(titles, widths, aligns), "label")
+    yield from (_row(row, widths, aligns) for row in rows)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], aligns: Sequence[Align]) -> str:
+    set_ = {"left": left, "right": right}
+    return (
+        _INDENT
+        + _GAP.join(set_[align](cell, wide) for cell, wide, align in zip(cells, widths, aligns, strict=True)).rstrip()
+    )

@@ -1,0 +1,255 @@
+"""An Ollama store: ``blobs/sha256-<hex>`` named for their content, and manifests that name them.
+
+Recognised by the name of the blob in a directory ``blobs``, wherever that is. Without manifests beside it nothing but
+the digest is known, and nothing is called an orphan.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from auditd.evidence.promise import NOTHING, Promise, Reference, Remark, Role
+from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember
+from auditd.formats.detection import is_plausible_head
+from auditd.stores.checked_json import checked
+from auditd.stores.files import (
+    Checkpoint,
+    Unknown,
+    carry_on,
+    entries_of,
+    head_of,
+    is_directory,
+    is_file,
+    look_at,
+    read_small,
+    status_of,
+)
+from auditd.stores.memory import Memory
+from auditd.stores.ollama_manifests import Index, Layer, Manifest, Use, manifests, read_index
+from auditd.stores.standing import Standing, standing
+
+STORE: Final = "ollama"
+
+#: The digest in a blob's name says so.
+SOURCE: Final = "blob name"
+
+#: Names that one artifact keeps: the licence of a family can be a layer of hundreds of models.
+NAMES_KEPT: Final = 32
+
+_BLOB: Final = re.compile(rb"sha256([-:])([0-9a-f]{64})")
+_PARTIAL: Final = re.compile(rb"sha256-([0-9a-f]{64})-partial")
+_PART: Final = re.compile(rb"(sha256-[0-9a-f]{64}-partial)-[0-9]{1,6}")
+#: What a ``create`` that failed leaves: the number is random, and nothing looks for it again.
+_ABANDONED: Final = re.compile(rb"sha256-[0-9]{1,20}(?:-partial)?")
+
+#: A part file has about sixty bytes, a download sixteen parts and at most some hundred.
+_PART_BYTES: Final = 4096
+_PARTS: Final = 1024
+_HEAD_BYTES: Final = 16
+
+_ORPHAN: Final = Remark("orphan", "no manifest of this store names it: no model needs it, and nothing lists it")
+_OLD_NAME: Final = Remark(
+    "orphan", "its name has a colon, as older versions wrote it: current Ollama looks for sha256- and does not find it"
+)
+_OLD_COPY: Final = Remark(
+    "leftover", "its name has a colon, as older versions wrote it; the same blob is here as sha256-"
+)
+_FINISHED: Final = Remark("leftover", "an unfinished download beside its finished blob, which stands")
+_FAILED: Final = Remark("leftover", "left by an ollama create that failed: nothing will resume it")
+
+
+class _Part(msgspec.Struct):
+    size: int = msgspec.field(name="Size")
+    completed: int = msgspec.field(name="Completed")
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaStore:
+    """The store at ``home``, which has ``blobs`` and mostly ``manifests``."""
+
+    home: bytes
+    memory: Memory
+
+    @classmethod
+    def recognise(cls, path: bytes, memory: Memory) -> OllamaStore | None:
+        """The store that a blob or an unfinished one is a part of."""
+        directory, name = os.path.split(path)
+        if os.path.basename(directory) != b"blobs" or not _is_ours(name):
+            return None
+        return cls(os.path.dirname(directory), memory)
+
+    @classmethod
+    def rooted(cls, directory: bytes, memory: Memory) -> OllamaStore | None:
+        """The store at ``directory``: with blobs and manifests."""
+        both = all(is_directory(os.path.join(directory, name)) for name in (b"blobs", b"manifests"))
+        return cls(directory, memory) if both else None
+
+    def promise(self, path: bytes, status: os.stat_result | None) -> Promise:
+        """What the name of a blob and the manifests say of it."""
+        name = os.path.basename(path)
+        if match := _BLOB.fullmatch(name):
+            return self._blob(path, match.group(2).decode("ascii"), match.group(1) == b":", status)
+        if match := _PARTIAL.fullmatch(name) or _PARTIAL.fullmatch(name.rpartition(b"-")[0]):
+            return self._partial(match.group(1).decode("ascii"))
+        return Promise(STORE, role="other", remarks=(_FAILED,)) if _ABANDONED.fullmatch(name) else NOTHING
+
+    def _blob(self, path: bytes, digest: str, colon: bool, status: os.stat_result | None) -> Promise:
+        index = self._index()
+        uses = index.uses.get(digest, [])
+        sizes = {use.size for use in uses if use.size is not None}
+        return Promise(
+            store=STORE,
+            names=_names(uses),
+            references=(Reference("sha256", digest, SOURCE),),
+            size=sizes.pop() if len(sizes) == 1 else None,
+            role=_role(uses, path, status),
+            remarks=self._remarks(digest, colon, orphan=index.complete and not uses),
+        )
+
+    def _remarks(self, digest: str, colon: bool, orphan: bool) -> tuple[Remark, ...]:
+        if colon:
+            return (_OLD_COPY if is_file(self._blob_path(digest)) else _OLD_NAME,)
+        return (_ORPHAN,) if orphan else ()
+
+    def _partial(self, digest: str) -> Promise:
+        remarks = (_FINISHED,) if is_file(self._blob_path(digest)) else ()
+        return Promise(STORE, _names(self._index().uses.get(digest, [])), remarks=remarks)
+
+    def _index(self) -> Index:
+        """Without a directory of manifests nobody knows what is named."""
+        if not is_directory(os.path.join(self.home, b"manifests")):
+            return Index({}, complete=False)
+        return self.memory.recall(STORE, self.home, lambda watch: read_index(self.home, watch))
+
+    def _blob_path(self, digest: str) -> bytes:
+        return os.path.join(self.home, b"blobs", b"sha256-" + digest.encode("ascii"))
+
+    def found_blob(self, digest: str) -> bytes | None:
+        """The path of a blob that is there, under the current or the old naming; raises :class:`Unknown`."""
+        current = self._blob_path(digest)
+        old = os.path.join(self.home, b"blobs", b"sha256:" + digest.encode("ascii"))
+        return next((path for path in (current, old) if look_at(path) is not None), None)
+
+    def survey(self, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:
+        """Yield the blobs that are missing, orphaned, unfinished or left over, and the manifests that say nothing."""
+        try:
+            for manifest in manifests(self.home, checkpoint):
+                yield from self._missing(manifest)
+            for name, _ in entries_of(os.path.join(self.home, b"blobs"), checkpoint):
+                yield from self._stray(name)
+        except Unknown:
+            message = "the directory of the blobs cannot be read: what is missing or left over is not known"
+            yield Standing("unreadable", STORE, os.path.join(self.home, b"blobs"), message)
+
+    def _missing(self, manifest: Manifest) -> Iterator[Standing]:
+        if manifest.layers is None:
+            message = "this manifest cannot be read or understood: which blobs it names is not known"
+            yield standing("unreadable", STORE, manifest.path, message, status_of(manifest.path), (manifest.name,))
+            return
+        for layer in _once(manifest.layers):
+            if self.found_blob(layer.digest) is None:
+                message = "a layer of the model is not here: the model is listed and cannot run; pull it again"
+                yield Standing(
+                    "missing_target", STORE, self._blob_path(layer.digest), message, (manifest.name,), layer.size
+                )
+
+    def _stray(self, name: bytes) -> Iterator[Standing]:
+        path = os.path.join(self.home, b"blobs", name)
+        if not _is_ours(name) or _PART.fullmatch(name):
+            return
+        status = status_of(path)
+        promise = self.promise(path, status)
+        if promise.remarks:
+            remark = promise.remarks[0]
+            yield standing(remark.code, STORE, path, remark.message, status, promise.names)
+        elif _PARTIAL.fullmatch(name):
+            message = f"an unfinished pull, {self.progress_of(path)}; ollama pull resumes it"
+            yield standing("unfinished", STORE, path, message, status, promise.names)
+
+    @staticmethod
+    def progress_of(partial: bytes) -> str:
+        """How much of a pull is done by its part files, in words: the partial itself has its full length at once."""
+        done = total = 0
+        for number in range(_PARTS):
+            part = _part(b"%s-%d" % (partial, number))
+            if part is None:
+                break
+            done, total = done + part.completed, total + part.size
+        return f"{done:,} of {total:,} bytes done" if total else "how much of it is done is not known"
+
+    def models(self, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:
+        """Yield each model with its layers; what cannot be read or understood is left to the survey."""
+        try:
+            for manifest in manifests(self.home, checkpoint):
+                if manifest.layers is not None:
+                    yield self._set(manifest, list(_once(manifest.layers)))
+        except Unknown:
+            return
+
+    def _set(self, manifest: Manifest, layers: list[Layer]) -> SetFacts:
+        members: list[SetMember] = []
+        missing: list[MissingMember] = []
+        unfinished: list[bytes] = []
+        for layer in layers:
+            path, digest = self.found_blob(layer.digest), f"sha256:{layer.digest}"
+            status = None if path is None else status_of(path)
+            if path is not None and status is not None:
+                members.append(SetMember(digest.encode("ascii"), path, status.st_size))
+                continue
+            missing.append(MissingMember(digest.encode("ascii"), layer.size, digest))
+            partial = self._blob_path(layer.digest) + b"-partial"
+            unfinished.extend([os.path.basename(partial)] if is_file(partial) else [])
+        return SetFacts(
+            kind="ollama_model",
+            name=manifest.name,
+            directory=self.home,
+            members=tuple(members[:LISTED]),
+            missing=tuple(missing[:LISTED]),
+            declared=SetFigures(members=len(layers), size=sum(layer.size for layer in layers)),
+            found=SetFigures(members=len(members), size=sum(member.size or 0 for member in members)),
+            source=manifest.path,
+            unfinished=tuple(unfinished[:LISTED]),
+            in_progress=bool(unfinished),
+            missing_count=len(missing),
+        )
+
+
+def _is_ours(name: bytes) -> bool:
+    return any(pattern.fullmatch(name) for pattern in (_BLOB, _PARTIAL, _PART, _ABANDONED))
+
+
+def _names(uses: list[Use]) -> tuple[str, ...]:
+    """The models' names, sorted, each once."""
+    return tuple(sorted({use.model for use in uses})[:NAMES_KEPT])
+
+
+def _role(uses: list[Use], path: bytes, status: os.stat_result | None) -> Role:
+    """By the layers; of a blob that no manifest names, its first bytes tell whether it is one."""
+    if uses:
+        return "model" if any(use.role == "model" for use in uses) else "other"
+    size = 0 if status is None else status.st_size
+    return "model" if is_plausible_head(head_of(path, _HEAD_BYTES), size) else "other"
+
+
+def _once(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """Each blob once: a manifest may name one twice."""
+    seen: set[str] = set()
+    for layer in layers:
+        if layer.digest not in seen:
+            seen.add(layer.digest)
+            yield layer
+
+
+def _part(path: bytes) -> _Part | None:
+    """One part file; None if there is none or it does not add up."""
+    try:
+        part = checked(read_small(path, _PART_BYTES), _Part)
+    except Unknown:
+        return None
+    return part if part is not None and 0 <= part.completed <= part.size < 1 << 63 else None

@@ -1,0 +1,94 @@
+"""What a source of promises looks like, and how things stand in a store.
+
+Frozen values and two Protocols. A new kind of store or sidecar is a module with a class of one of these shapes and a
+row in :mod:`auditd.stores.kinds`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from auditd.evidence.promise import Promise
+from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.text import exact
+from auditd.stores.files import Checkpoint
+from auditd.stores.memory import Memory
+
+#: ``missing_target``: a store names a file that is not there. ``orphan``: a file that nothing in its store names.
+#: ``unfinished``: a download under way or to be resumed. ``leftover``: one that nothing will resume.
+#: ``nothing_downloaded``: a model that is known by name alone. ``unreadable``: a part of a store that cannot be read
+#: or understood, so what it names is not known.
+StandingKind: TypeAlias = Literal[
+    "missing_target", "orphan", "unfinished", "leftover", "nothing_downloaded", "unreadable"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one thing stands in its store.
+
+    ``path`` is where it is or should be. ``size`` is in bytes: what is on the disk, or for what is missing what its
+    store promises; None if unknown. ``mtime_ns``, in nanoseconds since the epoch, is what its age is counted from.
+    ``names`` are those that people use for it, and ``message`` says what it means, printable.
+    """
+
+    kind: StandingKind
+    store: str
+    path: bytes
+    message: str
+    names: tuple[str, ...] = ()
+    size: int | None = None
+    mtime_ns: int | None = None
+
+
+class Source(Protocol):
+    """Somebody who says what a file should be."""
+
+    @classmethod
+    def recognise(cls, path: bytes, memory: Memory) -> Source | None:
+        """Whoever speaks of the file ``path``, told by the structure around it and not by where people have it."""
+
+    def promise(self, path: bytes, status: os.stat_result | None) -> Promise:
+        """What is said of the file ``path``, whose lstat is ``status``; ``NOTHING`` if nothing or nonsense."""
+
+
+class Store(Source, Protocol):
+    """A source that is a directory and can say how everything in it stands."""
+
+    @property
+    def home(self) -> bytes:
+        """The directory that the store is."""
+
+    @classmethod
+    def rooted(cls, directory: bytes, memory: Memory) -> Store | None:
+        """The store that ``directory`` is, None if it is none or not the whole of one."""
+
+    def survey(self, checkpoint: Checkpoint) -> Iterator[Standing]:
+        """Yield what is missing, orphaned, unfinished or left over."""
+
+    def models(self, checkpoint: Checkpoint) -> Iterator[SetFacts]:
+        """Yield each model of the store as a set of files."""
+
+
+def text_of(raw: bytes) -> str:
+    """A name for a record: the exact text, or an escaped form where it is not UTF-8."""
+    return exact(raw)[0]
+
+
+def standing(
+    kind: StandingKind,
+    store: str,
+    path: bytes,
+    message: str,
+    status: os.stat_result | None,
+    names: tuple[str, ...] = (),
+) -> Standing:
+    """The standing of a file that is there, with the size and time of its ``status``; a link's own size is none."""
+    if status is None:
+        return Standing(kind, store, path, message, names)
+    size = None if stat.S_ISLNK(status.st_mode) else status.st_size
+    return Standing(kind, store, path, message, names, size, status.st_mtime_ns)

@@ -1,0 +1,125 @@
+"""What all stores and sidecars together say: of one file, and of a tree. Blocking; one :class:`Stores` for a thread."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from auditd.evidence.promise import Promise
+from auditd.evidence.set_facts import SetFacts
+from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, link_target, status_of
+from auditd.stores.kinds import SOURCES, STORES
+from auditd.stores.memory import Memory
+from auditd.stores.standing import Standing, Store, standing
+from auditd.stores.together import together
+
+#: Links after each other, as the kernel follows them.
+_LINKS: Final = 40
+
+#: What ``st_blocks`` counts in, whatever the file system's own blocks are.
+_BLOCK_BYTES: Final = 512
+
+_ARIA2 = "a download with aria2 that is under way or was left; its size is set aside from the start"
+_ARIA2_ALONE = "the control file of a download with aria2, without the file"
+
+
+class Stores:
+    """What is known of the stores of this machine: read when first asked for, kept within bounds, and kept current."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+
+    def promise(
+        self,
+        path: bytes,
+        status: os.stat_result | None = None,
+        *,
+        given: bytes | None = None,
+        checkpoint: Checkpoint = carry_on,
+    ) -> Promise:
+        """What is said of the regular file at ``path``, whose lstat is ``status``.
+
+        ``given`` is a link that leads to it: what is said of the names on the way from there counts, too.
+        ``checkpoint`` is called while a store is read for the first time or again; what it raises passes through.
+        """
+        self.memory.checkpoint = checkpoint
+        path = _absolute(path)
+        status = status_of(path) if status is None else status
+        links = () if given is None else _links(_absolute(given), path)
+        return together(self._of(name, status) for name in (path, *links))
+
+    def _of(self, path: bytes, status: os.stat_result | None) -> Promise:
+        sources = (kind.recognise(path, self.memory) for kind in SOURCES)
+        return together(source.promise(path, status) for source in sources if source is not None)
+
+    def survey(self, root: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:
+        """Yield what is missing, orphaned, unfinished or left over in the stores at and below ``root``, one at a time."""
+        for path, kind in _tree(root, checkpoint):
+            if kind != stat.S_IFDIR:
+                if path.endswith(b".aria2"):
+                    yield _by_aria2(path)
+                continue
+            for store in self._rooted(path):
+                yield from store.survey(checkpoint)
+
+    def models(self, root: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:
+        """Yield the models of the stores at and below ``root`` as sets, one at a time."""
+        for path, kind in _tree(root, checkpoint):
+            for store in self._rooted(path) if kind == stat.S_IFDIR else ():
+                yield from store.models(checkpoint)
+
+    def refresh(self) -> None:
+        """Have everything that is kept checked at its next use; for the begin of a scan."""
+        self.memory.refresh()
+
+    def _rooted(self, directory: bytes) -> Iterator[Store]:
+        stores = (kind.rooted(directory, self.memory) for kind in STORES)
+        return (store for store in stores if store is not None)
+
+
+def _absolute(path: bytes) -> bytes:
+    """Structure is told by the directories above, which a relative path does not name."""
+    return path if path.startswith(b"/") else os.path.join(os.getcwdb(), path)
+
+
+def _links(path: bytes, target: bytes) -> Iterator[bytes]:
+    """The links from ``path`` on the way to ``target``, without ``target`` itself."""
+    for _ in range(_LINKS):
+        text = link_target(path) if path != target else None
+        if text is None:
+            return
+        yield path
+        path = os.path.normpath(os.path.join(os.path.dirname(path), text))
+
+
+def _by_aria2(control: bytes) -> Standing:
+    """The download that a control file is for; how much of it is there is told by the blocks that it occupies."""
+    path = control.removesuffix(b".aria2")
+    status = status_of(path)
+    if status is None:
+        return standing("leftover", "aria2", control, _ARIA2_ALONE, status_of(control))
+    done = min(status.st_blocks * _BLOCK_BYTES, status.st_size)
+    message = f"{_ARIA2}; about {done:,} of {status.st_size:,} bytes are on the disk"
+    return standing("unfinished", "aria2", path, message, status)
+
+
+def _tree(root: bytes, checkpoint: Checkpoint) -> Iterator[tuple[bytes, int]]:
+    """Yield each directory at and below ``root``, and each name in it with its file type; links are not followed.
+
+    A directory that cannot be read is left to the scan, which says so.
+    """
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        yield directory, stat.S_IFDIR
+        try:
+            for name, kind in entries_of(directory, checkpoint):
+                path = os.path.join(directory, name)
+                if kind == stat.S_IFDIR:
+                    waiting.append(path)
+                else:
+                    yield path, kind
+        except Unknown:
+            continue
