@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, PARTS_CHOICES, choices_digest
 from auditd.errors import SettingsError
-from auditd.evidence.findings import FINDINGS, SEVERITY_ORDER
+from auditd.evidence.codes import SEVERITIES
+from auditd.evidence.findings import SEVERITY_ORDER
 from auditd.evidence.record import Severity
 from auditd.evidence.text import printable, quoted
 from auditd.inspection.parts import Parts
@@ -231,8 +232,8 @@ def _severities(value: object) -> Severities:
         raise _RefusedError(_Refusal("a table of finding codes and severities", value))
     refusals = []
     for code, severity in value.items():
-        if code not in FINDINGS:
-            allowed = "a finding code: " + ", ".join(sorted(FINDINGS))
+        if code not in SEVERITIES:
+            allowed = "a finding code: " + ", ".join(sorted(SEVERITIES))
             refusals.append(_Refusal(allowed, code, f".{printable(code, 80)}"))
         if severity not in SEVERITY_ORDER:
             allowed = "one of " + ", ".join(f'"{name}"' for name in SEVERITY_ORDER)

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from auditd.archive.state import Known
 from auditd.evidence.record import Evidence, Severity
+from auditd.evidence.set_record import SetEvidence
 
 AlertEvent: TypeAlias = Literal["alert_raised", "alert_changed", "alert_repeated", "alert_cleared"]
 ClearedAs: TypeAlias = Literal["repaired", "removed", "superseded", "configuration"]
@@ -61,3 +62,14 @@ class Stored:
     sequence: int
     path: bytes
     evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class SetEntry:
+    """All that one judgement of a set changes. ``state`` is a digest of what was found, without time and numbers."""
+
+    name: bytes
+    place: bytes
+    evidence: SetEvidence
+    state: str
+    alerts: tuple[Alert, ...]

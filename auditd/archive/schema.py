@@ -94,6 +94,7 @@ CREATE TABLE artifacts (
 SETS_TABLE: Final = """
 CREATE TABLE sets (
     name        BLOB PRIMARY KEY,      -- what the set is told by, an absolute path
+    place       BLOB NOT NULL,         -- the directory or store whose files make it
     evidence_id TEXT NOT NULL,
     verdict     TEXT NOT NULL,
     state       TEXT NOT NULL,         -- digest of what was found: a set that stayed as it was has no new record

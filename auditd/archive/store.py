@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
-from auditd.archive import pruning, statements
+from auditd.archive import pruning, sets, statements
 from auditd.archive.connection import connect_reader, connect_writer, take_lock
 from auditd.archive.records import RecordError, decode, divide, encoded
-from auditd.archive.rows import Alert, Entry, Stored
+from auditd.archive.rows import Alert, Entry, SetEntry, Stored
 from auditd.archive.state import Fingerprint, Known
 from auditd.errors import StoreError
 from auditd.evidence.history import Earlier, Seen
 from auditd.evidence.record import Evidence
+from auditd.evidence.set_record import SetEvidence
 from auditd.evidence.text import printable
 
 #: Rows read under the lock at a time.
@@ -287,6 +288,36 @@ class Store:
                 statements.put_alert(connection, alert)
 
         self._change(forget)
+
+    # --- sets --------------------------------------------------------------------------------------------
+
+    def set_state(self, name: bytes) -> str | None:
+        """What was found of a set when it was last judged; None if it is not known."""
+        return self._call(lambda connection: sets.state_of(connection, name))
+
+    def record_set(self, entry: SetEntry) -> None:
+        """Store the record of a set and its alerts."""
+        self._change(lambda connection: sets.record(connection, entry))
+
+    def sets_at(self, place: bytes) -> list[bytes]:
+        """The names of the sets that are known of a place."""
+        return self._call(lambda connection: sets.names_at(connection, place))
+
+    def forget_set(self, name: bytes, alerts: Iterable[Alert]) -> None:
+        """A set is gone: store its alerts, cleared."""
+        self._change(lambda connection: sets.forget(connection, name, alerts))
+
+    def unlogged_sets(self) -> list[SetEvidence]:
+        """The records of sets whose lines are not known to stand in the log."""
+        return self._call(sets.unlogged)
+
+    def mark_sets_logged(self, evidence_ids: Iterable[str]) -> None:
+        """The lines of these records are written."""
+        self._change(lambda connection: sets.mark_logged(connection, evidence_ids))
+
+    def count_sets(self) -> dict[str, int]:
+        """How many sets have which verdict."""
+        return self._call(sets.counts)
 
     # --- first bytes -------------------------------------------------------------------------------------
 

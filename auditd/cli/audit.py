@@ -24,7 +24,7 @@ from auditd.inspection.inspector import inspect
 from auditd.inspection.moment import now_text
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Other, Unseen
-from auditd.inspection.sets import SetsOnTheWay
+from auditd.inspection.sets import INDEX_SUFFIX, SetsOnTheWay
 from auditd.report.progress import ProgressLine
 from auditd.report.set_rows import set_row
 from auditd.report.table import Rows, row, table, unseen_row
@@ -110,7 +110,7 @@ class _Audit:
         if isinstance(target, Other):
             self.other_files += not target.special
             self.special_files += target.special
-            if self.sets.may_matter(target.path):
+            if target.path.endswith(INDEX_SUFFIX):
                 self.take_sets(self.sets.enter(target.path))
         elif isinstance(target, Unseen):
             self._unseen(target)

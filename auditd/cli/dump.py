@@ -11,21 +11,22 @@ from hashlib import sha256
 from auditd.cli.evidence_files import FileError, opened, put
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import Look as Looking
-from auditd.cli.options import add_reading, also_not_seen
+from auditd.cli.options import add_reading, also_not_seen, located
 from auditd.cli.output_file import refusal, write
-from auditd.cli.show_source import status_of_look
+from auditd.cli.show_source import look_of, status_of_look
 from auditd.cli.status import Status
-from auditd.cli.terminal import Terminal, progress_of
+from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
 from auditd.evidence import dump
 from auditd.evidence.compose import compose
 from auditd.evidence.difference.compare import difference
 from auditd.evidence.difference.record import Source
 from auditd.evidence.difference.subject import Subject
+from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
 from auditd.evidence.text import printable
-from auditd.inspection.inspector import look_at
 from auditd.inspection.value import array_digests
+from auditd.report.columns import defused
 from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
 
 #: How wide lines are where nobody says how wide the paper is.
@@ -48,7 +49,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Write a model's header as JSON: about a hundred thousandth of the file, and all that show and diff need of it."
     )
-    parser.add_argument("file", metavar="FILE", type=os.fsencode, help="the model")
+    parser.add_argument(
+        "file", metavar="FILE", type=os.fsencode, help="the model: a path, ollama:NAME[:TAG], or hf:ORG/NAME[@REV]/FILE"
+    )
     parser.add_argument(
         "--output", metavar="DUMP", type=os.fsencode, help="write it into this file, not to standard output"
     )
@@ -60,7 +63,7 @@ def configure(parser: ArgumentParser) -> None:
         "that cannot be said; - is standard input",
     )
     add_reading(parser)
-    parser.set_defaults(hash="header")
+    parser.set_defaults(dump=None)
     parser.add_argument(
         "--json", action="store_true", help="print what was written, or what differs, as a line of JSON"
     )
@@ -69,24 +72,34 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, terminal: Terminal) -> Status:
     """Look, compare, write."""
+    arguments.file = located(arguments.file)
     if arguments.output is not None:
         _check_output(arguments)
     kept = None if arguments.against is None else _kept(arguments.against, arguments.layout)
     with Interruption() as interruption:
-        look = _look(arguments, terminal, interruption)
+        look = look_of(arguments, terminal, interruption)
         text = _encoded(look, interruption)
     if arguments.output is not None:
         _write(arguments.output, text)
     elif kept is None:
         put((text,), None, terminal)
-        return status_of_look(look)
+        return _told(look, terminal)
     written = text_of(arguments.output, len(text), sha256(text).hexdigest())
     shown = sheet(look, written) if kept is None else _compared(look, text, written, kept, arguments)
     if arguments.json:
         terminal.json(shown)
     else:
         terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.paint))
-    return status_of_look(look) if kept is None else _STATUSES[shown.same]
+    return _told(look, terminal) if kept is None else _STATUSES[shown.same]
+
+
+def _told(look: Look, terminal: Terminal) -> Status:
+    """The status that the file itself has, and to whoever is there why it is not 0: the dump has it in its rows."""
+    status = status_of_look(look)
+    found = judge(look)
+    if status is not Status.CLEAR and found:
+        terminal.say(f"{printable(look.path)}: {defused(found[0].message)}")
+    return status
 
 
 def _check_output(arguments: Namespace) -> None:
@@ -101,23 +114,12 @@ def _kept(path: bytes, layout: str) -> _Kept:
     return _Kept(path, text, dump.decode(text, layout=layout, name=os.fsdecode(path)))
 
 
-def _look(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
-    line = terminal.progress_line()
-    if line:
-        line.begin(printable(arguments.file))
-    look = look_at(Looking.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
-    if line:
-        line.clear()
-    return look
-
-
 def _encoded(look: Look, interruption: Interruption) -> bytes:
     """The dump, with the digests of what it does not hold; raises ``AuditError`` where there is none."""
-    try:
-        dump.form_of(look)
-        return dump.encode(array_digests(look, interruption.checkpoint))
-    except dump.NotDumpable as error:
-        raise dump.NotDumpable(f"{printable(look.path)}: {error}") from None
+    why_not = dump.obstacle(look)
+    if why_not is not None:
+        raise dump.NotDumpable(f"{printable(look.path)}: {why_not}")
+    return dump.encode(array_digests(look, interruption.checkpoint))
 
 
 def _write(output: bytes, text: bytes) -> None:

@@ -55,6 +55,8 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite an earlier sketch, and nothing else")
     parser.add_argument("--json", action="store_true", help="print everything as one line of JSON and nothing else")
+    # How it is read back is not the caller's to choose.
+    parser.set_defaults(hash="header", digests="none", layout="auto", unfinished=True)
     parser.epilog = (
         "exit status: 0 everything that was written was found; 1 something was not, or --ignore-alignment read numbers "
         "that never went in; 2 the command line is wrong; 3 the file could not be written or read"
@@ -79,12 +81,9 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     """Write, read back, show."""
     _check_place(arguments.out, force=arguments.force)
     written = sketch(arguments.align)
-    try:
-        write(arguments.out, (written.data,))
-    except OSError as error:
-        raise FileError(f"{printable(arguments.out)}: the sketch cannot be written: {error.strerror}") from None
+    _write(arguments.out, written.data, force=arguments.force)
     with Interruption() as interruption:
-        read = _read_back(arguments.out, interruption.checkpoint, ignore_alignment=arguments.ignore_alignment)
+        read = _read_back(arguments, interruption.checkpoint)
     digest = sha256(written.data).hexdigest()
     shown = sheet(
         read.look, written, arguments.align, digest, read.numbers, ignore_alignment=arguments.ignore_alignment
@@ -93,6 +92,17 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     if read.look.stop is not None:
         return Status.NOT_SEEN
     return Status.CLEAR if shown.same else Status.FINDINGS
+
+
+def _write(out: bytes, data: bytes, *, force: bool) -> None:
+    try:
+        if force:
+            write(out, (data,))
+        else:
+            with open(out, "xb") as file:  # what has come there meanwhile is not overwritten either
+                file.write(data)
+    except OSError as error:
+        raise FileError(f"{printable(out)}: the sketch cannot be written: {error.strerror}") from None
 
 
 def _show(shown: SketchSheet, arguments: Namespace, terminal: Terminal) -> None:
@@ -135,7 +145,8 @@ class _Read:
     numbers: Numbers | None
 
 
-def _read_back(path: bytes, checkpoint: Checkpoint, *, ignore_alignment: bool) -> _Read:
+def _read_back(arguments: Namespace, checkpoint: Checkpoint) -> _Read:
+    path, ignore_alignment = arguments.out, arguments.ignore_alignment
     choices = Namespace(hash="header", digests="none", layout="auto", unfinished=True)
     look = look_at(Looking.of(choices).at(path), checkpoint)
     tensor = the_tensor(look)

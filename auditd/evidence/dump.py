@@ -27,7 +27,7 @@ from auditd.evidence.dump_safetensors import safetensors_form, safetensors_heade
 from auditd.evidence.look import Look
 from auditd.evidence.text import harmless_json, printable
 from auditd.formats.bounds import NESTING_DEPTH
-from auditd.formats.declarations import GgufHeader
+from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.detection import HEAD_BYTES, KINDS
 from auditd.formats.strict_json import JsonFault, Scanner
 
@@ -61,34 +61,44 @@ def encode(look: Look) -> bytes:
 
 def form_of(look: Look) -> Form:
     """The same as a value; raises :class:`NotDumpable` where something of the header is not known or not kept."""
+    why_not = obstacle(look)
+    if why_not is not None:
+        raise NotDumpable(why_not)
+    if isinstance(look.header, GgufHeader):
+        return gguf_form(look, look.header)
+    return _foreign_form(look) if look.header is None else safetensors_form(look, look.header)
+
+
+def obstacle(look: Look) -> str | None:
+    """Why a look has no dump, None if it has one."""
     if look.skipped:
-        raise NotDumpable("the name says that a download is under way, so the header was not read")
+        return "the name says that a download is under way, so the header was not read"
     if look.stop is not None:
-        raise NotDumpable(look.stop.message)
+        return look.stop.message
     if look.identity in ("modified", "replaced"):
-        raise NotDumpable("the file changed while it was read")
-    header = look.header
-    if header is None:
-        return _foreign_form(look)
+        return "the file changed while it was read"
+    if look.header is None:
+        return "nothing of the file was read" if look.foreign is None else None
+    return _obstacle_of_header(look.header)
+
+
+def _obstacle_of_header(header: GgufHeader | SafetensorsHeader) -> str | None:
     if not header.complete and header.stopped is None:
-        raise NotDumpable("the header was not read to its end")
-    # A safetensors header that was refused has no rows at all, and none is missing.
-    if not header.rows_complete and (isinstance(header, GgufHeader) or header.complete):
-        raise NotDumpable("the header declares more than is kept of it, so a dump would not have all of its rows")
-    if isinstance(header, GgufHeader):
-        return gguf_form(look, header)
-    if not header.metadata_kept:
-        raise NotDumpable("the header has more metadata than is kept of it")
-    return safetensors_form(look, header)
+        return "the header was not read to its end"
+    if isinstance(header, SafetensorsHeader) and not header.complete:
+        return None  # it was refused, so it has no rows at all and none is left out
+    if not header.rows_complete:
+        return "the header declares more than is kept of it, so a dump would not have all of its rows"
+    if isinstance(header, SafetensorsHeader) and not header.metadata_kept:
+        return "the header has more metadata than is kept of it"
+    return None
 
 
 def _foreign_form(look: Look) -> ForeignForm:
-    if look.foreign is None:
-        raise NotDumpable("nothing of the file was read")
     return ForeignForm(
         schema=SCHEMA,
         file=file_form(look),
-        kind=look.foreign.word,
+        kind="unknown" if look.foreign is None else look.foreign.word,
         head_base64=base64.b64encode(look.foreign_head).decode("ascii"),
         promise=promise_form(look.promise),
         details=look.foreign_details,

@@ -53,8 +53,8 @@ def promise_form(promise: Promise) -> PromiseForm | None:
 
 
 def _text(text: str) -> str:
-    """Text of the file system may hold bytes that are no text: they are escaped."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Names of the file system may hold what is no text, as surrogates: it is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _encodable(text: str | None) -> str | None:

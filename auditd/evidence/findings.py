@@ -257,6 +257,9 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "Stock loaders refuse the file; check which program wrote it.",
     ),
     "dimension_beyond_int64": FindingKind("notice", "notice", "a dimension of 2^63 or more", "llama.cpp refuses this."),
+    "json_number": FindingKind(
+        "notice", "notice", "a number in the JSON that no double holds", "The reference reader refuses the file."
+    ),
     "text_not_utf8": FindingKind("info", "sound", "a text value that is not UTF-8", _NOTHING),
     "data_unaligned": FindingKind(
         "info", "sound", "tensor data at an unaligned place", "It is copied when loaded instead of mapped."

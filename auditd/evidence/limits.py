@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from auditd.accounting.account import Account
 from auditd.evidence.exactness import is_exact
 from auditd.evidence.look import Look
 from auditd.evidence.record import Limitation
+from auditd.evidence.rows import established_length
 from auditd.formats import layouts
 from auditd.formats.declarations import GgufHeader, GgufTensor, SafetensorsHeader
 from auditd.formats.dtypes import DTYPE_BITS
@@ -16,12 +18,23 @@ from auditd.formats.quoting import shown
 #: Subjects that a limitation names; its count is exact.
 SUBJECTS: Final = 1000
 
+#: Bytes that one element takes at most, in any type.
+_WIDEST: Final = 8
+
 
 def limitations_part(look: Look) -> list[Limitation]:
     """The limitations of a look, in a fixed order."""
     if look.identity in ("modified", "replaced"):
-        return [_plain("identity_changed", "the file changed while it was read: what was read may belong to two files")]
-    return [*_of_types(look), *_of_rows(look), *_of_integers(look), *_of_place(look), *_of_close(look)]
+        message = "the file changed while it was read: what was read may belong to two files"
+        return [_plain("identity_changed", message), *_of_owner(look)]
+    return [
+        *_of_types(look),
+        *_of_rows(look),
+        *_of_integers(look),
+        *_of_place(look),
+        *_of_owner(look),
+        *_of_close(look),
+    ]
 
 
 def _plain(code: str, message: str, subjects: Sequence[str] = (), count: int = 1) -> Limitation:
@@ -99,23 +112,69 @@ def _of_integers(look: Look) -> Iterator[Limitation]:
     account = look.account
     if look.size is not None and not is_exact(look.size):
         yield _plain("integer_range", "the file is larger than 2^53 - 1 bytes, so its size is null", ["artifact.size"])
-    if account is None:
-        return
-    figures = account.figures
-    names = ("tensor_bytes", "alignment_padding", "remainder", "surplus", "missing", "overlap", "residue")
-    large = [f"accounting.{name}" for name in names if not is_exact(getattr(figures, name) or 0)]
-    if account.out_of_range is not None:
-        large.append(f"tensors[{account.out_of_range.first}]")
-    if large:
-        count = len(large) - 1 + account.out_of_range.count if account.out_of_range is not None else len(large)
+    large = [*_large_counts(look.header), *_large_figures(account)]
+    tensors = _large_tensors(look.header)
+    count = len(tensors)
+    if account is not None and account.out_of_range is not None:
+        tensors = sorted({*tensors, account.out_of_range.first})
+        count = max(len(tensors), account.out_of_range.count)
+    if large or tensors:
         yield _plain(
-            "integer_range", "figures past 2^53 - 1 are null: not every reader takes them exactly", large, count
+            "integer_range",
+            "figures past 2^53 - 1 are null: not every reader takes them exactly",
+            [*large, *(f"tensors[{index}]" for index in tensors[:SUBJECTS])],
+            len(large) + count,
         )
+
+
+def _large_counts(header: GgufHeader | SafetensorsHeader | None) -> Iterator[str]:
+    """Fields of a header itself: what is declared there need not be in the file."""
+    if isinstance(header, GgufHeader):
+        for name in ("tensor_count", "metadata_count"):
+            if not is_exact(getattr(header, name) or 0):
+                yield f"gguf.{name}"
+
+
+def _large_figures(account: Account | None) -> list[str]:
+    names = ("tensor_bytes", "alignment_padding", "remainder", "surplus", "missing", "overlap", "residue")
+    figures = None if account is None else account.figures
+    return [f"accounting.{name}" for name in names if not is_exact(getattr(figures, name, None) or 0)]
+
+
+def _large_tensors(header: GgufHeader | SafetensorsHeader | None) -> list[int]:
+    """Kept rows whose place, end or length is null for this reason, empty tensors among them."""
+    if header is None:
+        return []
+    begin = header.data_offset or 0
+    if isinstance(header, SafetensorsHeader):
+        ends = ((index, begin + max(tensor.begin, tensor.end)) for index, tensor in enumerate(header.tensors))
+        return [index for index, end in ends if not is_exact(end)]
+    return [
+        tensor.index
+        for tensor in header.tensors
+        if not is_exact(begin + tensor.offset)
+        or (not is_exact((tensor.elements or 0) * _WIDEST) and not is_exact(established_length(tensor) or 0))
+    ]
 
 
 def _of_place(look: Look) -> Iterator[Limitation]:
     if look.account is not None and look.account.data_offset is None:
         yield _plain("data_offset_unknown", "the data start cannot be computed, so no tensor has a place in the file")
+
+
+def _of_owner(look: Look) -> Iterator[Limitation]:
+    """Owners that the user namespace of the inspecting process has no number for: null, not the kernel's stand-in."""
+    seen = {"before": look.before, "after": look.after}
+    subjects = [
+        f"identity.{when}.{name}"
+        for when, identity in seen.items()
+        if identity is not None
+        for name, number in (("uid", identity.uid), ("gid", identity.gid))
+        if number is None
+    ]
+    if subjects:
+        message = "the user namespace of the inspecting process has no number for the owner, so it is null"
+        yield _plain("owner_unmapped", message, subjects, len(subjects))
 
 
 def _of_close(look: Look) -> Iterator[Limitation]:

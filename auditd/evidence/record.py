@@ -89,7 +89,8 @@ class Artifact(Record, frozen=True):
 class FileIdentity(Record, frozen=True):
     """What the file system says of a file; times in nanoseconds since the epoch, as decimal strings.
 
-    A device, inode or size past 2**53 - 1 is null: some file systems use all 64 bits.
+    A device, inode or size past 2**53 - 1 is null: some file systems use all 64 bits. An owner is null where the
+    user namespace of the inspecting process has no number for it.
     """
 
     device: int | None
@@ -99,8 +100,8 @@ class FileIdentity(Record, frozen=True):
     ctime_ns: str
     links: int
     mode: int
-    uid: int
-    gid: int
+    uid: int | None
+    gid: int | None
 
 
 class Identity(Record, frozen=True):

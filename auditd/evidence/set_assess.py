@@ -10,16 +10,18 @@ from auditd.evidence.set_assess_gguf import assess_split
 from auditd.evidence.set_assess_index import assess_index
 from auditd.evidence.set_candidate import Candidate, SplitCandidate
 from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_parts import Members
+from auditd.evidence.set_parts import Members, Pause
 
 
-def assess(candidate: Candidate, members: Members, *, standing_still: bool) -> SetFacts | None:
+def assess(
+    candidate: Candidate, members: Members, *, standing_still: bool, pause: Pause = lambda: None
+) -> SetFacts | None:
     """The facts of the set, or None where the files turn out to be no set.
 
     ``members`` holds the facts of those files of ``candidate.entries`` that have a record, by ``Entry.name``; one that
     is not in it is known by its name alone. Not ``standing_still``: something in the directory has changed so lately
-    that what is missing may still come.
+    that what is missing may still come. ``pause`` is called now and then, and what it raises passes through.
     """
     if isinstance(candidate, SplitCandidate):
-        return assess_split(candidate, members, standing_still=standing_still)
-    return assess_index(candidate, members, standing_still=standing_still)
+        return assess_split(candidate, members, standing_still=standing_still, pause=pause)
+    return assess_index(candidate, members, standing_still=standing_still, pause=pause)

@@ -1,8 +1,8 @@
 """GGUF splits: which members there are, by their headers first and their names second.
 
 Names count from 1, ``split.no`` from 0. A file without ``split.count``, or with 1 there, stands alone whatever its
-name; one that holds as many tensors as the whole set has is whole, and its key is stale. Files of which only the first
-has a header are pieces: one file that was cut at some byte.
+name; one that holds as many tensors as the whole set has is whole, and its key is stale. Pieces of one file have
+``set_assess_pieces``.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from auditd.evidence.set_assess_pieces import are_pieces, assess_pieces
 from auditd.evidence.set_candidate import Entry, Numbered, SplitCandidate
 from auditd.evidence.set_facts import SetFacts, SetFigures, SetMember, SetRemark
 from auditd.evidence.set_members import MemberFacts, Split
 from auditd.evidence.set_names import Series
 from auditd.evidence.set_parts import (
     Members,
+    Pause,
     listed,
     member,
     missing_numbers,
     of_members,
     repeated,
-    some,
     total,
     unknown_members,
 )
 from auditd.evidence.text import exact, quoted
 
 
-def assess_split(candidate: SplitCandidate, members: Members, *, standing_still: bool) -> SetFacts | None:
+def assess_split(candidate: SplitCandidate, members: Members, *, standing_still: bool, pause: Pause) -> SetFacts | None:
     """The set, or None where the headers say that every file stands alone."""
     if candidate.numbered is None:
         return None if candidate.lone is None else _lone(candidate, candidate.lone, members)
-    if candidate.numbered.series.kind == "pieces" or _are_pieces(candidate.numbered, members):
-        return _pieces(candidate, candidate.numbered, members, standing_still=standing_still)
+    if candidate.numbered.series.kind == "pieces" or are_pieces(candidate.numbered, members):
+        return assess_pieces(candidate, candidate.numbered, members, standing_still=standing_still)
     sorts = _Sorts.of(candidate.numbered.entries, members)
     if sorts.alone and not sorts.parts and not sorts.stale:
         return None
     if not sorts.parts and (sorts.stale or (candidate.numbered.series.count or 0) <= 1):
         return _only_stale(candidate, candidate.numbered.series.label, sorts.stale, members) if sorts.stale else None
-    return _shards(candidate, candidate.numbered, sorts, members, standing_still=standing_still)
+    return _shards(candidate, candidate.numbered, sorts, members, standing_still=standing_still, pause=pause)
 
 
 # -- what each file is ------------------------------------------------------------------------------
@@ -76,18 +77,6 @@ def _sort(facts: MemberFacts | None) -> str:
     if facts.split.alone:
         return "alone"
     return "stale" if _holds_all(facts) else "parts"
-
-
-def _are_pieces(numbered: Numbered, members: Members) -> bool:
-    """Whether the first file is a GGUF file cut short and no other has a header."""
-    first, *others = numbered.entries
-    facts = members.get(first.name)
-    if not others or first.number != 1 or facts is None or facts.verdict != "truncated":
-        return False
-    if facts.split is not None and not facts.split.alone:
-        return False
-    known = [members.get(entry.name) for entry in others]
-    return all(one is not None and one.foreign for one in known)
 
 
 # -- whole files ------------------------------------------------------------------------------------
@@ -145,55 +134,21 @@ def _lone(candidate: SplitCandidate, entry: Entry, members: Members) -> SetFacts
     )
 
 
-# -- pieces -----------------------------------------------------------------------------------------
-
-
-def _pieces(candidate: SplitCandidate, numbered: Numbered, members: Members, *, standing_still: bool) -> SetFacts:
-    entries = numbered.entries
-    count = numbered.series.count or max(entry.number or 0 for entry in entries)
-    rows = tuple(member(entry, None) for entry in entries)
-    missing, missing_count = missing_numbers(
-        numbered.series, entries, {row.number or 0 for row in rows if row.present}, count
-    )
-    first = members.get(entries[0].name) if entries[0].number == 1 else None
-    size = total(entry.size for entry in entries)
-    wanted = None if first is None else first.data_end
-    short = not missing_count and wanted is not None and size is not None and size < wanted
-    remarks = [SetRemark("set_raw_pieces", _piece_words(entries))]
-    if short:
-        message = f"joined, the pieces have {size:,} bytes, and the header in the first one asks for {wanted:,}"
-        remarks.append(SetRemark("set_incomplete", message, expected=wanted, actual=size))
-    unfinished = bool(candidate.unfinished)
-    return SetFacts(
-        kind="gguf_split",
-        name=exact(numbered.series.label)[0],
-        directory=candidate.directory,
-        members=rows,
-        missing=missing,
-        missing_count=missing_count,
-        declared=SetFigures(members=count, size=wanted),
-        found=SetFigures(members=sum(row.present for row in rows), size=size),
-        in_progress=(missing_count > 0 or short) and (unfinished or not standing_still),
-        unfinished=candidate.unfinished,
-        remarks=tuple(remarks),
-    )
-
-
-def _piece_words(entries: Sequence[Entry]) -> str:
-    names = [entry.name for entry in entries]
-    return f"{some(names)}: one file cut into pieces; it is a model again when they are joined, and no piece is before"
-
-
 # -- shards -----------------------------------------------------------------------------------------
 
 
 def _shards(
-    candidate: SplitCandidate, numbered: Numbered, sorts: _Sorts, members: Members, *, standing_still: bool
+    candidate: SplitCandidate,
+    numbered: Numbered,
+    sorts: _Sorts,
+    members: Members,
+    *,
+    standing_still: bool,
+    pause: Pause,
 ) -> SetFacts:
     splits = [facts.split for entry in sorts.parts if (facts := members[entry.name]).split is not None]
     count = _agreed(split.count for split in splits) or numbered.series.count or 0
-    rows = tuple(_row(entry, members) for entry in (*sorts.parts, *sorts.unknown))
-    rows = tuple(sorted(rows, key=lambda row: (row.number or 0, row.name)))
+    rows = _rows((*sorts.parts, *sorts.unknown), members)
     here = {row.number for row in rows if row.present and row.number is not None}
     missing, missing_count = missing_numbers(numbered.series, numbered.entries, here, count)
     wanted = _agreed(split.tensors for split in splits)
@@ -209,13 +164,19 @@ def _shards(
         stray=listed(entry.name for entry in sorts.alone),
         stale=listed(entry.name for entry in sorts.stale),
         declared=SetFigures(members=count, tensors=wanted),
-        found=SetFigures(members=len({number for number in here if number <= count}), tensors=found),
+        found=SetFigures(members=len({number for number in here if 1 <= number <= count}), tensors=found),
         in_progress=(missing_count > 0 or lost > 0) and (bool(candidate.unfinished) or not standing_still),
         unfinished=candidate.unfinished,
         missing_tensor_count=max(0, lost),
-        remarks=tuple(_remarks(numbered.series, sorts, rows, count, wanted, found, members)),
+        remarks=tuple(_remarks(numbered.series, sorts, rows, count, wanted, found, members, pause)),
         limits=tuple(unknown_members(rows, members)),
     )
+
+
+def _rows(entries: Iterable[Entry], members: Members) -> tuple[SetMember, ...]:
+    """The rows in the order of their numbers."""
+    rows = (_row(entry, members) for entry in entries)
+    return tuple(sorted(rows, key=lambda row: (row.number or 0, row.name)))
 
 
 def _row(entry: Entry, members: Members) -> SetMember:
@@ -239,6 +200,7 @@ def _remarks(
     wanted: int | None,
     found: int | None,
     members: Members,
+    pause: Pause,
 ) -> Iterator[SetRemark]:
     yield from _contradictions(series, rows, count, members)
     if wanted is not None and found is not None and found > wanted:
@@ -249,7 +211,7 @@ def _remarks(
         yield SetRemark("set_architecture_absent", f"{quoted(first.name)} has no general.architecture")
     if sorts.stale:
         yield _stale_key(sorts.stale, members)
-    yield from repeated(rows, members)
+    yield from repeated(rows, members, pause)
     yield from of_members(rows)
 
 

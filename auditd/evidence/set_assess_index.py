@@ -16,6 +16,7 @@ from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigure
 from auditd.evidence.set_index import Index
 from auditd.evidence.set_parts import (
     Members,
+    Pause,
     listed,
     member,
     missing_numbers,
@@ -28,20 +29,20 @@ from auditd.evidence.text import exact, quoted
 from auditd.formats.uniqueness import Seen
 
 
-def assess_index(candidate: IndexCandidate, members: Members, *, standing_still: bool) -> SetFacts | None:
+def assess_index(candidate: IndexCandidate, members: Members, *, standing_still: bool, pause: Pause) -> SetFacts | None:
     """The set, or None for a single file that needs no index."""
     moving = bool(candidate.unfinished) or not standing_still
     if candidate.source is None:
-        return _without_index(candidate, members, moving=moving)
+        return _without_index(candidate, members, moving=moving, pause=pause)
     if candidate.index is None:
-        return _unusable(candidate, members, moving=moving)
+        return _unusable(candidate, members, moving=moving, pause=pause)
     rows = tuple(member(entry, members.get(entry.name)) for entry in candidate.named)
     missing = _missing_files(candidate.index, rows, candidate.named)
     if missing:
         for rival in candidate.rivals:
             if rival.whole and _covers(rival, candidate.index, members):
-                return _stale(candidate, candidate.index, rival, len(missing), members)
-    return _indexed(candidate, candidate.index, rows, missing, members, moving=moving)
+                return _stale(candidate, candidate.index, rival, len(missing), members, pause)
+    return _indexed(candidate, candidate.index, rows, missing, members, moving=moving, pause=pause)
 
 
 def _name(candidate: IndexCandidate) -> str:
@@ -83,10 +84,11 @@ class _Comparison:
             self.extra_count += len(unnamed)
 
 
-def _compare(index: Index, rows: Sequence[SetMember], members: Members) -> _Comparison:
+def _compare(index: Index, rows: Sequence[SetMember], members: Members, pause: Pause) -> _Comparison:
     """Compare file by file, so that the names of one file at a time are in memory."""
     result = _Comparison()
     for row in rows:
+        pause()
         facts = members.get(row.name)
         if not row.present:
             continue
@@ -105,15 +107,13 @@ def _indexed(
     members: Members,
     *,
     moving: bool,
+    pause: Pause,
 ) -> SetFacts:
-    compared = _compare(index, rows, members)
+    compared = _compare(index, rows, members, pause)
     size = total(members[row.name].tensor_bytes if row.name in members else None for row in rows if row.present)
-    strays = [*candidate.strays, *(entry.name for rival in candidate.rivals for entry in rival.entries)]
-    strays.sort()
-    remarks = [*_extra(compared), *_total(index, size, missing, compared), *of_members(rows)]
-    if compared.extra_count:
-        # Where every file holds what the map gives it, no tensor can be in two of them.
-        remarks += repeated(rows, members)
+    strays = sorted([*candidate.strays, *(entry.name for rival in candidate.rivals for entry in rival.entries)])
+    # Where every file holds what the map gives it and no more, no tensor can be in two of them.
+    twice = repeated(rows, members, pause) if compared.extra_count else ()
     return SetFacts(
         kind="safetensors_index",
         name=_name(candidate),
@@ -124,17 +124,13 @@ def _indexed(
         stray=listed(strays),
         stray_count=len(strays),
         declared=SetFigures(members=len(index.files), tensors=index.tensors, size=index.total_size),
-        found=SetFigures(
-            members=sum(row.present for row in rows),
-            tensors=None if compared.unknown else compared.found,
-            size=size,
-        ),
+        found=SetFigures(sum(row.present for row in rows), None if compared.unknown else compared.found, size),
         in_progress=moving and bool(missing or compared.missing_count),
         source=candidate.source,
         unfinished=candidate.unfinished,
         missing_tensors=tuple(compared.missing),
         missing_tensor_count=compared.missing_count,
-        remarks=tuple(remarks),
+        remarks=(*_extra(compared), *_total(index, size, missing, compared), *twice, *of_members(rows)),
         limits=tuple(unknown_members(rows, members)),
     )
 
@@ -172,17 +168,18 @@ def _covers(rival: Rival, index: Index, members: Members) -> bool:
     return all(name in held for name in chain.from_iterable(index.files.values()))
 
 
-def _stale(candidate: IndexCandidate, index: Index, rival: Rival, gone: int, members: Members) -> SetFacts:
+def _stale(
+    candidate: IndexCandidate, index: Index, rival: Rival, gone: int, members: Members, pause: Pause
+) -> SetFacts:
     rows = tuple(member(entry, members.get(entry.name)) for entry in rival.entries)
     source = (candidate.source or b"").rpartition(b"/")[2]
     others = [entry.name for other in candidate.rivals if other is not rival for entry in other.entries]
     strays = sorted([*candidate.strays, *others, *(entry.name for entry in candidate.named)])
-    files = len(index.files)
+    files, tensors = len(index.files), total(row.tensors for row in rows)
     message = (
         f"{quoted(source)} names {files:,} files, of which {gone:,} are not here, and the {len(rows):,} files "
         f"{quoted(rival.label)} are whole among themselves: the index is of another sharding"
     )
-    tensors = total(row.tensors for row in rows)
     return SetFacts(
         kind="safetensors_index",
         name=_name(candidate),
@@ -196,7 +193,7 @@ def _stale(candidate: IndexCandidate, index: Index, rival: Rival, gone: int, mem
         source=candidate.source,
         remarks=(
             SetRemark("set_stale", message, subject="set.stale[0]", expected=len(rows), actual=files),
-            *repeated(rows, members),
+            *repeated(rows, members, pause),
             *of_members(rows),
         ),
         limits=tuple(unknown_members(rows, members)),
@@ -206,21 +203,23 @@ def _stale(candidate: IndexCandidate, index: Index, rival: Rival, gone: int, mem
 # -- without one ------------------------------------------------------------------------------------
 
 
-def _without_index(candidate: IndexCandidate, members: Members, *, moving: bool) -> SetFacts | None:
+def _without_index(candidate: IndexCandidate, members: Members, *, moving: bool, pause: Pause) -> SetFacts | None:
     count = 0 if candidate.series is None else candidate.series.count or 0
     if count <= 1:
         return None
     message = f"the files are numbered to {count:,}, and no index says which tensor is where"
-    return _bare(candidate, SetRemark("set_index_absent", message), members, moving=moving)
+    return _bare(candidate, SetRemark("set_index_absent", message), members, moving=moving, pause=pause)
 
 
-def _unusable(candidate: IndexCandidate, members: Members, *, moving: bool) -> SetFacts:
+def _unusable(candidate: IndexCandidate, members: Members, *, moving: bool, pause: Pause) -> SetFacts:
     source = (candidate.source or b"").rpartition(b"/")[2]
     message = f"{quoted(source)} cannot be used: {candidate.problem}"
-    return _bare(candidate, SetRemark("set_index_unusable", message, subject="set.source"), members, moving=moving)
+    return _bare(
+        candidate, SetRemark("set_index_unusable", message, subject="set.source"), members, moving=moving, pause=pause
+    )
 
 
-def _bare(candidate: IndexCandidate, remark: SetRemark, members: Members, *, moving: bool) -> SetFacts:
+def _bare(candidate: IndexCandidate, remark: SetRemark, members: Members, *, moving: bool, pause: Pause) -> SetFacts:
     """What the names alone say, and the remark why there is no more."""
     rows = tuple(member(entry, members.get(entry.name)) for entry in candidate.named)
     present = [row for row in rows if row.present]
@@ -239,6 +238,6 @@ def _bare(candidate: IndexCandidate, remark: SetRemark, members: Members, *, mov
         in_progress=moving,
         source=candidate.source,
         unfinished=candidate.unfinished,
-        remarks=(remark, *repeated(rows, members), *of_members(rows)),
+        remarks=(remark, *repeated(rows, members, pause), *of_members(rows)),
         limits=tuple(unknown_members(rows, members)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -16,6 +16,9 @@ from auditd.formats.uniqueness import Seen
 
 #: Facts by the name that the set has for the file.
 Members: TypeAlias = Mapping[bytes, MemberFacts]
+
+#: Called before each member that is gone through; what it raises ends the work.
+Pause: TypeAlias = Callable[[], None]
 
 #: Verdicts that say nothing against a file.
 _GOOD: Final[frozenset[Verdict]] = frozenset({"sound", "notice", "undetermined", "in_progress"})
@@ -99,23 +102,24 @@ def unknown_members(members: Sequence[SetMember], facts: Members) -> Iterator[Se
         yield SetLimit("tensor_names_unknown", message, listed(unnamed), len(unnamed))
 
 
-def repeated(members: Sequence[SetMember], facts: Members) -> Iterator[SetRemark]:
+def repeated(members: Sequence[SetMember], facts: Members, pause: Pause) -> Iterator[SetRemark]:
     """Tensors that stand in two members, in one remark."""
     seen, count, first = Seen(), 0, None
-    for one, name in _names(members, facts):
+    for one, name in _names(members, facts, pause):
         if not seen.add(name):
             count += 1
             first = first or (one, name)
     if first is not None:
-        holder = next(one for one, name in _names(members, facts) if name == first[1])
+        holder = next(one for one, name in _names(members, facts, pause) if name == first[1])
         message = f"the tensor {quoted(first[1])} is in {quoted(holder.name)} and in {quoted(first[0].name)}"
         more = f", and {count - 1:,} more are in two members" if count > 1 else ""
         yield SetRemark("set_tensor_repeated", message + more, subject=subject_of(members, first[0]), count=count)
 
 
-def _names(members: Sequence[SetMember], facts: Members) -> Iterator[tuple[SetMember, bytes]]:
+def _names(members: Sequence[SetMember], facts: Members, pause: Pause) -> Iterator[tuple[SetMember, bytes]]:
     """Each member's tensors' names, each once: twice in one file is a fault of that file."""
     for one in members:
+        pause()
         known = facts.get(one.name)
         if one.present and known is not None and known.names is not None:
             for name in dict.fromkeys(known.names):

@@ -8,6 +8,7 @@ buffer, which must be valid UTF-8 already. Raises :class:`JsonFault` with the ru
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
@@ -35,7 +36,7 @@ def _plain_run(*extra: bytes) -> re.Pattern[bytes]:
     An array of ten million numbers in a field that nobody asked for is easily written.
     """
     forms = (
-        rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+",
+        rb"-?(?:0|[1-9][0-9]{0,199}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]{1,2}+)?+",  # all of them below 1e300
         rb"true|false|null",
         rb'"[^"\\\x00-\x1f]*+"',
         *extra,
@@ -45,6 +46,16 @@ def _plain_run(*extra: bytes) -> re.Pattern[bytes]:
 
 _SCALAR_RUN: Final = _plain_run()
 _EMPTY_RUN: Final = _plain_run(rb"\[\]", rb"\{\}")
+
+#: Integers of fewer digits are below the largest double.
+_SURE_DIGITS: Final = 300
+
+#: A number is below 10 to the power of its digits in front of the point; the largest double has so many.
+_DOUBLE_DIGITS: Final = 309
+
+#: Digits that decide between the largest double and infinity, and those of an exponent.
+_LEADING: Final = 40
+_EXPONENT: Final = 10
 
 #: Bytes between two pauses of a walk over an ignored value.
 _PAUSE_BYTES: Final = 1 << 18
@@ -63,12 +74,15 @@ class JsonFault(Exception):
 class Scanner:
     """A position in a buffer of JSON; every method starts at ``pos`` and leaves it behind what it took."""
 
-    __slots__ = ("data", "end", "pos")
+    __slots__ = ("data", "end", "first_large", "large_numbers", "pos")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.end = len(data)
         self.pos = 0
+        #: Numbers that no double holds, and where the first of them is.
+        self.large_numbers = 0
+        self.first_large = 0
 
     def fail(self, expected: str) -> NoReturn:
         """Raise the syntax fault of something else where ``expected`` should be."""
@@ -177,7 +191,11 @@ class Scanner:
         if byte == QUOTE:
             self.string()
             return
-        match = _NUMBER.match(self.data, self.pos) or _LITERAL.match(self.data, self.pos)
+        match = _NUMBER.match(self.data, self.pos)
+        if match is not None and not _is_double(match.group()):
+            self.first_large = self.first_large if self.large_numbers else self.pos
+            self.large_numbers += 1
+        match = match or _LITERAL.match(self.data, self.pos)
         if match is None:
             self.fail("a value")
         self.pos = match.end()
@@ -205,6 +223,24 @@ class Scanner:
                 self.fail("',' or ']'" if names is None else "',' or '}'")
             self.pos += 1
             stack.pop()
+
+
+def _is_double(number: bytes) -> bool:
+    """Whether a number is finite as a double: JSON allows others, readers refuse them or take them for infinity.
+
+    In linear time, which neither ``int`` nor ``float`` promises for millions of digits.
+    """
+    number = number.lower()
+    if len(number) < _SURE_DIGITS and b"e" not in number:
+        return True
+    mantissa, _, exponent = number.partition(b"e")
+    whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
+    digits = (whole + fraction).lstrip(b"0")
+    power = int(exponent.lstrip(b"+-0")[:_EXPONENT] or b"0")
+    scale = len(digits) - len(fraction) + (-power if exponent.startswith(b"-") else power)
+    if not digits or scale != _DOUBLE_DIGITS:
+        return not digits or scale < _DOUBLE_DIGITS
+    return math.isfinite(float(b"0.%be%d" % (digits[:_LEADING], scale)))
 
 
 def _encodable(text: str) -> bool:

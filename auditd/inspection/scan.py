@@ -254,6 +254,19 @@ class _Walk:
         else:
             yield Other(path, special=True)
 
+    def behind(self, link: bytes) -> Iterator[Sighting]:
+        """What a link leads to below the root: it was given another name, or has lost one."""
+        try:
+            if not stat.S_ISLNK(os.lstat(link).st_mode):
+                return
+            target = os.path.realpath(link, strict=True)
+        except OSError:
+            return
+        if _is_below(target, self.real_root):
+            target = self.root + target[len(self.real_root) :]
+            if target not in self.by_links and os.path.isfile(target):
+                yield from self.entry(target, [])
+
     def _below_root(self, link: bytes, target: bytes, status: os.stat_result) -> Iterator[Sighting]:
         """A target that the walk does not come by, or that the link's name alone makes an artifact: a licence, say."""
         if target in self.by_links or self.out_of_reach(target):
@@ -318,6 +331,7 @@ def look(
         return
     directories: list[bytes] = []
     yield from job.entry(path, directories)
+    yield from job.behind(path)
     if recursive or path == root:
         for directory in directories:
             yield from job.run(directory)

@@ -8,7 +8,7 @@ until the next place. Blocking; raises nothing for any content.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from auditd.evidence.record import Evidence
@@ -18,19 +18,52 @@ from auditd.evidence.set_facts import SetFacts
 from auditd.evidence.set_members import MemberFacts
 from auditd.inspection.request import Checkpoint, carry_on
 from auditd.stores.files import Unknown
+from auditd.stores.named import is_blob
 from auditd.stores.sets import candidates, lone
+from auditd.stores.stores import Stores
 
-_INDEX: Final = b".safetensors.index.json"
+#: What the index of a set of safetensors files ends with.
+INDEX_SUFFIX: Final = b".safetensors.index.json"
 _REPOSITORY: Final = b"models--"
 
 
 def place_of(path: bytes) -> bytes:
-    """The place that a file belongs to: the model of a Hugging Face cache, else its directory."""
-    for mark in (b"/blobs/", b"/snapshots/"):
-        home, found, _ = path.rpartition(mark)
+    """The place that a file belongs to: its store, or the model of a Hugging Face cache, else its directory."""
+    for mark in (b"/blobs/", b"/snapshots/", b"/refs/"):
+        home, found, _ = path.partition(mark)
         if found and home.rpartition(b"/")[2].startswith(_REPOSITORY):
             return home
+    for mark in (b"/manifests/", b"/blobs/"):
+        home, found, _ = path.partition(mark)
+        if found and (mark == b"/manifests/" or is_blob(path)):
+            return home
     return os.path.dirname(path)
+
+
+def moves_sets(path: bytes) -> bool:
+    """Whether a file that is no artifact says which files belong together: an index, a manifest, a ref, a link."""
+    return path.endswith(INDEX_SUFFIX) or any(mark in path for mark in (b"/manifests/", b"/refs/", b"/snapshots/"))
+
+
+def sets_of(
+    place: bytes,
+    facts_of: Callable[[bytes], MemberFacts | None],
+    stores: Stores,
+    *,
+    standing_still: bool,
+    checkpoint: Checkpoint = carry_on,
+) -> Iterator[SetFacts]:
+    """Yield the sets of a place as it is now; ``facts_of`` gives what is known of a file. ``Unknown`` if it cannot be seen."""
+    for directory in directories_of(place, checkpoint):
+        for candidate in candidates(directory, checkpoint=checkpoint):
+            members = {entry.name: facts_of(entry.path) for entry in candidate.entries}
+            known = {name: facts for name, facts in members.items() if facts is not None}
+            facts = assess(candidate, known, standing_still=standing_still)
+            if facts is not None:
+                yield facts
+    store = stores.rooted_at(place)
+    if store is not None:
+        yield from store.models(checkpoint)
 
 
 def directories_of(place: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[bytes]:
@@ -60,10 +93,6 @@ class SetsOnTheWay:
         if place != self._place:
             yield from self.leave()
             self._place = place
-
-    def may_matter(self, path: bytes) -> bool:
-        """Whether a file that is no artifact makes its place worth a look: an index."""
-        return path.endswith(_INDEX)
 
     def take(self, path: bytes, evidence: Evidence) -> None:
         """A record of the place that was entered."""

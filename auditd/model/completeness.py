@@ -10,7 +10,8 @@ parts in the same shapes. A block *lost* something when all of this holds:
 * No other block lacks the same. Layers that share keys and values (Gemma 3n), or whose values are their keys (Gemma
   4), or that have no attention sinks, come several at a time and often in other shapes.
 * What it lacks is one weight, its bias or both. A block without attention or without feed-forward (Nemotron 51B)
-  lacks three and more.
+  lacks three and more. Only where all blocks but the first, the last and this one are of the one kind, and at least
+  six, may it lack anything: such a model has no second kind that it could be of.
 * In the first and the last block, it is a weight that no architecture does without: a first block may have no norm
   (ModernBERT), and first and last ones are where exceptions are made.
 
@@ -32,6 +33,8 @@ _Kind: TypeAlias = frozenset[tuple[bytes, tuple[int, ...]]]
 
 #: So many blocks make a kind.
 _LEAST_ALIKE: Final = 3
+#: So many blocks of one kind, and none of another, make a model that has only one.
+_LEAST_OF_ONE: Final = 6
 #: No published model has more; where there are, blocks differ by design.
 _MOST_KINDS: Final = 8
 _COUNTED: Final = (b".weight", b".bias")
@@ -72,13 +75,16 @@ def losses(blocks: Mapping[int, Mapping[bytes, GgufTensor]]) -> Iterator[Loss]:
     common = [kind for kind, members in kinds.items() if len(members) >= _LEAST_ALIKE]
     if len(common) > _MOST_KINDS:
         return
+    # the only kind of a model, if it has only one
+    only = next((kind for kind in common if len(kinds[kind]) >= max(_LEAST_OF_ONE, len(blocks) - 3)), None)
     edges = (min(blocks, default=0), max(blocks, default=0))
-    single = sorted((members[0], kind) for kind, members in kinds.items() if len(members) == 1)
-    for number, kind in single:
-        lacking = _lacking(kind, common)
-        if lacking is None or any(part.startswith(_PREDICTION) for part in blocks[number]):
+    for number, kind in sorted((members[0], kind) for kind, members in kinds.items() if len(members) == 1):
+        whole = _lacking(kind, common)
+        if whole is None and only is not None and number not in edges and kind < only:
+            whole = only
+        if whole is None or any(part.startswith(_PREDICTION) for part in blocks[number]):
             continue
-        whole, lost = lacking
+        lost = tuple(sorted(part for part, _ in whole - kind))
         if _stem(lost[0]) in _ALWAYS or number not in edges:
             first = min(tensor.index for tensor in blocks[number].values())
             yield Loss(number, lost, len(kinds[whole]), len(kind), first)
@@ -90,13 +96,12 @@ def _kind(parts: Iterable[tuple[bytes, GgufTensor]]) -> _Kind:
     )
 
 
-def _lacking(kind: _Kind, common: Iterable[_Kind]) -> tuple[_Kind, tuple[bytes, ...]] | None:
-    """The kind that it would be with one weight, its bias or both, and their names; None if there is none."""
+def _lacking(kind: _Kind, common: Iterable[_Kind]) -> _Kind | None:
+    """The kind that it would be with one weight, its bias or both; None if there is none."""
     for whole in common:
-        if 0 < len(whole) - len(kind) <= len(_COUNTED) and kind < whole:
-            parts = tuple(sorted(part for part, _ in whole - kind))
-            if len({_stem(part) for part in parts}) == 1:
-                return whole, parts
+        few = 0 < len(whole) - len(kind) <= len(_COUNTED)
+        if few and kind < whole and len({_stem(part) for part, _ in whole - kind}) == 1:
+            return whole
     return None
 
 

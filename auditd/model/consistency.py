@@ -37,6 +37,8 @@ _TWO_STACKS: Final = frozenset((b"t5", b"t5encoder"))
 _HALF_FEED: Final = frozenset((b"qwen",))
 _STACKS: Final = (b"blk", b"enc.blk", b"dec.blk")
 _LATENT: Final = (b"attention.q_lora_rank", b"attention.kv_lora_rank", b"attention.key_length_mla")
+#: So many parts that a block lacks are named.
+_PARTS_NAMED: Final = 2
 _NO_TOKEN: Final = frozenset((2**32 - 1, 2**64 - 1))
 
 
@@ -159,8 +161,8 @@ def _block_count(model: _Model, stack: bytes) -> Iterator[Discrepancy]:
 
 def _is_prediction_only(model: _Model, stack: bytes) -> bool:
     """Whether only the blocks for multi-token prediction are there, under the numbers that the whole model gave them."""
-    declared = _declared_blocks(model, stack).value
-    return declared is not None and 0 < declared - _prediction_blocks(model) <= min(model.stacks[stack])
+    declared, predicting = _declared_blocks(model, stack).value, _prediction_blocks(model)
+    return declared is not None and 0 < predicting < declared and declared - predicting <= min(model.stacks[stack])
 
 
 def _gaps(model: _Model, stack: bytes) -> Iterator[Discrepancy]:
@@ -191,7 +193,9 @@ def _losses(model: _Model, stack: bytes) -> Iterator[Discrepancy]:
 
 
 def _loss_message(stack: bytes, loss: Loss) -> str:
-    parts = " and ".join(map(shown, loss.parts))
+    named = list(map(shown, loss.parts[:_PARTS_NAMED]))
+    more = len(loss.parts) - len(named)
+    parts = ", ".join(named) + f" and {more:,} more" if more else " and ".join(named)
     return f"block {loss.block} of {shown(stack)} lacks {parts}, which {loss.alike:,} blocks like it have"
 
 

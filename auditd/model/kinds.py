@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 FEED_FORWARD: Final = "feed-forward"
@@ -35,6 +36,7 @@ _TEXTS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
 _LONGEST_PART: Final = 1024
 
 
+@lru_cache(maxsize=1024)  # the parts of one block are those of the next
 def kind_of(part: bytes) -> str:
     """One of :data:`KINDS`."""
     text = part[:_LONGEST_PART].lower()

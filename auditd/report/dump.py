@@ -20,6 +20,7 @@ from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.setting import File, facts, file_of, section, title
 
+_DIGEST_SHOWN: Final = 16
 _SAME_BYTES: Final = "the same bytes"
 _SAME: Final = "other bytes, and the same declarations: only the file's name, or what its store says of it, has changed"
 
@@ -111,4 +112,4 @@ def _path(text: Text) -> str:
 
 
 def _digest(text: Text) -> str:
-    return f"{text.sha256}, {exact(text.bytes)} bytes"
+    return f"{exact(text.bytes)} bytes, sha256 {text.sha256[:_DIGEST_SHOWN]}"

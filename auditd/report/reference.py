@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from auditd.evidence.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
+from auditd.evidence.set_findings import SET_FINDINGS, SET_VERDICT_MEANINGS
 from auditd.formats.detection import KINDS
 
 _HEAD = """\
@@ -21,11 +22,15 @@ def page() -> str:
     """The page as Markdown."""
     verdicts = [(f"`{verdict}`", VERDICT_MEANINGS[verdict]) for verdict in (*VERDICT_ORDER, "in_progress")]
     findings = [(f"`{c}`", kind.severity, kind.verdict, kind.meaning, kind.advice) for c, kind in FINDINGS.items()]
+    set_verdicts = [(f"`{verdict}`", meaning) for verdict, meaning in SET_VERDICT_MEANINGS.items()]
+    of_sets = [(f"`{c}`", kind.severity, kind.verdict, kind.meaning, kind.advice) for c, kind in SET_FINDINGS.items()]
     constraints = [(f"`{constraint}`", rule) for constraint, rule in CONSTRAINTS.items()]
     kinds = [(f"`{kind.word}`", kind.meaning, kind.advice) for kind in KINDS.values()]
     sections = (
         ("Verdicts, worst first", ("verdict", "meaning"), verdicts),
         ("Findings", ("code", "severity", "verdict", "meaning", "what to do"), findings),
+        ("Verdicts of sets", ("verdict", "meaning"), set_verdicts),
+        ("Findings of sets", ("code", "severity", "verdict", "meaning", "what to do"), of_sets),
         ("Constraints: the rule that broke", ("constraint", "the rule"), constraints),
         ("What a foreign file is (`actual` of `not_a_model`)", ("kind", "meaning", "what to do"), kinds),
     )

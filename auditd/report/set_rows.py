@@ -18,6 +18,8 @@ from auditd.report.table import Remark, Row
 
 _COLUMNS: Final = 80
 _INDENT: Final = "    "
+#: Kinds whose sets have names of their own, by which people know them.
+_NAMED: Final = frozenset({"ollama_model", "hf_snapshot"})
 #: Names of a kind that are listed for a person.
 _LISTED: Final = 20
 
@@ -34,10 +36,14 @@ def set_row(evidence: SetEvidence) -> Row:
 
 
 def set_path(evidence: SetEvidence) -> str:
-    """The set's directory and name for the eye, from the exact bytes where they are not text."""
+    """What the set is called, for the eye: a store's own name, else the names of its files with their directory."""
     part = evidence.set
-    directory = base64.b64decode(part.directory_base64) if part.directory_base64 else part.directory
-    return f"{printable(directory).rstrip('/')}/{printable(part.name)}"
+    return printable(part.name) if part.kind in _NAMED else f"{_directory(evidence).rstrip('/')}/{printable(part.name)}"
+
+
+def _directory(evidence: SetEvidence) -> str:
+    part = evidence.set
+    return printable(base64.b64decode(part.directory_base64) if part.directory_base64 else part.directory)
 
 
 def members(evidence: SetEvidence) -> str:
@@ -46,6 +52,8 @@ def members(evidence: SetEvidence) -> str:
     found, declared = totals.found.members, totals.declared.members
     if found is None and evidence.set.members is not None:
         found = sum(row.present for row in evidence.set.members)
+    if declared is None and found is not None and evidence.set.missing_count:
+        declared = found + evidence.set.missing_count
     if declared is None:
         return counted(found, "member")
     return f"{UNKNOWN if found is None else f'{found:,}'} of {counted(declared, 'member')}"
@@ -74,6 +82,7 @@ def set_page(evidence: SetEvidence, columns: int = _COLUMNS, paint: Paint = plai
         f"{verdict}: {SET_VERDICT_MEANINGS[evidence.verdict]}",
         "",
         f"set         {set_path(evidence)}",
+        *([f"in          {_directory(evidence)}"] if part.kind in _NAMED else []),
         f"members     {members(evidence)}, {rounded(_size(evidence))}",
         *_rows("", map(_member, part.members or ())),
         *_rows("missing", map(_missing, part.missing or ()), part.missing_count),

@@ -15,7 +15,7 @@ file showed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from auditd.archive.rows import Alert, ClearedAs, Fact, Scope
 from auditd.archive.state import is_final
 from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence, Finding, Severity
+from auditd.evidence.set_record import SetEvidence
 
 #: Findings whose figure is the account of the whole file: another residue is another state.
 _ACCOUNT_CODES: Final = frozenset(
@@ -44,6 +45,39 @@ class Policy:
     repeat_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What one record says of its artifact or set, as far as alerts need it.
+
+    ``facts`` is what its events carry; ``final`` says that the look came to its end.
+    """
+
+    evidence_id: str
+    findings: Sequence[Finding]
+    facts: dict[str, Fact]
+    residue: int | None
+    scope: Scope
+    final: bool
+
+
+def case_of(record: Evidence | SetEvidence) -> Case:
+    """The case that a record makes."""
+    if isinstance(record, SetEvidence):
+        facts: dict[str, Fact] = {
+            "evidence_id": record.evidence_id,
+            "format": None,
+            "verdict": record.verdict,
+            "residue": None,
+            "size": None,
+            "sha256": None,
+        }
+        return Case(record.evidence_id, record.findings, facts, None, "header", final=record.verdict != "in_progress")
+    scope: Scope = "full" if record.read.scope == "full" else "header"
+    return Case(
+        record.evidence_id, record.findings, facts_of(record), residue_of(record), scope, final=is_final(record)
+    )
+
+
 def residue_of(evidence: Evidence) -> int | None:
     """The headline residue of a record."""
     return None if evidence.accounting is None else evidence.accounting.residue
@@ -61,41 +95,48 @@ def facts_of(evidence: Evidence) -> dict[str, Fact]:
     }
 
 
-def figures(finding: Finding, evidence: Evidence) -> str:
+def figures(finding: Finding, residue: int | None) -> str:
     """The figures of a finding as one comparable text. Not its message: words may change with a new version."""
-    account = residue_of(evidence) if finding.code in _ACCOUNT_CODES else None
+    account = residue if finding.code in _ACCOUNT_CODES else None
     return json.dumps(
         [finding.severity, finding.subject, finding.offset, finding.expected, finding.actual, finding.count, account]
     )
 
 
 def judge(
-    path: bytes, standing: Iterable[Alert], evidence: Evidence, policy: Policy, now: float, *, deeper_look_follows: bool
+    path: bytes,
+    standing: Iterable[Alert],
+    record: Evidence | SetEvidence,
+    policy: Policy,
+    now: float,
+    *,
+    deeper_look_follows: bool,
 ) -> list[Alert]:
-    """The alerts that change with ``evidence``, as they are afterwards; ``untold`` says which event is due.
+    """The alerts that change with ``record``, as they are afterwards; ``untold`` says which event is due.
 
     ``standing`` are the artifact's open alerts; ``now`` is wall-clock seconds. ``deeper_look_follows`` says that a
     full inspection of the same file is coming.
     """
-    alarming = [finding for finding in evidence.findings if at_least(finding.severity, policy.threshold)]
+    case = case_of(record)
+    alarming = [finding for finding in case.findings if at_least(finding.severity, policy.threshold)]
     open_by_key = {alert.key: alert for alert in standing}
     changes = []
     for finding in alarming:
-        fresh = _alert(path, finding, evidence, now)
+        fresh = _alert(path, finding, case, now)
         changes.append(_merge(open_by_key.pop(fresh.key, None), fresh))
     for alert in open_by_key.values():
-        if may_clear(alert, evidence, deeper_look_follows=deeper_look_follows):
-            shallower = alert.scope == "full" and evidence.read.scope != "full"
+        if may_clear(alert, case, deeper_look_follows=deeper_look_follows):
+            shallower = alert.scope == "full" and case.scope != "full"
             cleared_as: ClearedAs = "superseded" if alarming or shallower else "repaired"
-            changes.append(clear(alert, cleared_as, now, facts_of(evidence)))
+            changes.append(clear(alert, cleared_as, now, case.facts))
     return [change for change in changes if change is not None]
 
 
-def may_clear(alert: Alert, evidence: Evidence, *, deeper_look_follows: bool) -> bool:
-    """Whether ``evidence``, which does not have the alert's finding, is reason enough to clear it."""
-    if not is_final(evidence):
+def may_clear(alert: Alert, case: Case, *, deeper_look_follows: bool) -> bool:
+    """Whether ``case``, which does not have the alert's finding, is reason enough to clear it."""
+    if not case.final:
         return False
-    return alert.scope == "header" or evidence.read.scope == "full" or not deeper_look_follows
+    return alert.scope == "header" or case.scope == "full" or not deeper_look_follows
 
 
 def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact] | None = None) -> Alert:
@@ -124,17 +165,16 @@ def by_policy(alert: Alert, severity: Severity | None, policy: Policy, now: floa
     return None
 
 
-def _alert(path: bytes, finding: Finding, evidence: Evidence, now: float) -> Alert:
-    scope: Scope = "full" if evidence.read.scope == "full" else "header"
+def _alert(path: bytes, finding: Finding, case: Case, now: float) -> Alert:
     return Alert(
         path=path,
         code=finding.code,
         rule=finding.constraint or "",
-        scope=scope,
+        scope=case.scope,
         severity=finding.severity,
-        figures=figures(finding, evidence),
-        facts={**facts_of(evidence), "message": finding.message, "advice": finding.advice},
-        evidence_id=evidence.evidence_id,
+        figures=figures(finding, case.residue),
+        facts={**case.facts, "message": finding.message, "advice": finding.advice},
+        evidence_id=case.evidence_id,
         raised_at=now,
         told_at=now,
         untold="alert_raised",

@@ -19,7 +19,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from auditd import __version__
 from auditd.archive.rows import Alert
 from auditd.archive.store import Store
 from auditd.errors import AuditError, SettingsError
-from auditd.evidence.findings import FINDINGS, severity_of
+from auditd.evidence.codes import SEVERITIES, configured_severity
 from auditd.evidence.record import Producer, Severity
 from auditd.inspection.promises import promises_of
 from auditd.service import alerts, metrics, places, status
@@ -43,6 +43,7 @@ from auditd.service.logging import Events, Output, open_events, path_fields
 from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
 from auditd.service.scanner import Scanner, is_below
 from auditd.service.scheduler import RootRules, Scheduler
+from auditd.service.sets import SetKeeper
 from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watcher import RootKeeper
 from auditd.settings import Settings, applied, configuration_digest
@@ -231,6 +232,7 @@ class _Parts:
     board: Board
     recorder: Recorder
     scheduler: Scheduler
+    sets: SetKeeper
     keepers: list[RootKeeper]
 
 
@@ -260,6 +262,7 @@ class Generation:
         log = EvidenceLog(places.log_path(settings))
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
+        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules)
         scheduler = Scheduler(
             rules=rules,
             schedule=settings.schedule,
@@ -268,6 +271,7 @@ class Generation:
             board=board,
             rescan=lambda: _rescan(keepers),
             promises=promises_of(Stores()),
+            moved=sets.mark,
         )
 
         async def after_scan() -> None:
@@ -287,6 +291,7 @@ class Generation:
                     removed=scheduler.removed,
                     roots=tuple(os.fsencode(each.path) for each in settings.roots),
                     promises=promises_of(Stores()),
+                    moved=sets.mark_from_thread,
                 ),
                 schedule=settings.schedule,
                 board=board.roots[index],
@@ -298,7 +303,15 @@ class Generation:
             )
             for index, root in enumerate(settings.roots)
         )
-        return _Parts(board, recorder, scheduler, keepers)
+        return _Parts(board, recorder, scheduler, sets, keepers)
+
+    def _set_rules(self, path: bytes) -> tuple[Producer, Mapping[str, Severity]] | None:
+        """Who makes the record of a set at ``path``, and with which severities; None if no root covers it."""
+        for index, root in enumerate(self.settings.roots):
+            if is_below(path, os.fsencode(root.path)):
+                rules = _rules(self.settings, index)
+                return rules.producer, rules.severities
+        return None
 
     def stop(self) -> None:
         """End it because the daemon ends."""
@@ -330,6 +343,7 @@ class Generation:
                     services.start_soon(self._tell)
                     services.start_soon(parts.scheduler.turn, self._notifier, watchdog_seconds())
                     services.start_soon(parts.scheduler.work)
+                    services.start_soon(parts.sets.keep)
                     services.start_soon(self._announce_ready)
                     services.start_soon(self._report)
                     services.start_soon(self._each_minute)
@@ -371,8 +385,9 @@ class Generation:
         for index, root in enumerate(self.settings.roots):
             covered = below[index] and self._parts.keepers[index].covers(alert.path)
             if covered or (root.follow_links and not any(below)):
-                known = alert.code in FINDINGS
-                return severity_of(alert.code, applied(self.settings, root).severities) if known else alert.severity
+                known = alert.code in SEVERITIES
+                overrides = applied(self.settings, root).severities
+                return configured_severity(alert.code, overrides) if known else alert.severity
         return None
 
     async def _announce_ready(self) -> None:

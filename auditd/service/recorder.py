@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import trio
 
-from auditd.archive.rows import Alert, ClearedAs, Entry
+from auditd.archive.rows import Alert, ClearedAs, Entry, SetEntry
 from auditd.archive.state import Known, Need, after, failed, need, wants_digest
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import Evidence
+from auditd.evidence.set_record import SetEvidence, set_line
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode
@@ -66,6 +68,14 @@ class Result:
     wanted: HashMode
     interrupted: bool
     promise: Promise = NOTHING
+
+
+class FoundSet(NamedTuple):
+    """A set as it was just judged; ``state`` is the same for as long as nothing about it changes."""
+
+    name: bytes
+    evidence: SetEvidence
+    state: str
 
 
 class Trouble:
@@ -361,6 +371,57 @@ class Recorder:
     def reopen_log(self) -> None:
         """The log was rotated: the next line goes to a new file."""
         self._reopen_wanted = True
+
+    # --- sets --------------------------------------------------------------------------------------------
+
+    async def record_sets(self, place: bytes, found: Sequence[FoundSet]) -> None:
+        """Make what changed about the sets of a place durable and public; sets that are not found are no more."""
+        changed = await self._until_stored(partial(self._store_sets, place, found))
+        for evidence in changed:
+            self._say_set(evidence)
+        if changed:
+            await self.write_set_lines()
+        await self.tell_alerts()
+
+    def _store_sets(self, place: bytes, found: Sequence[FoundSet]) -> list[SetEvidence]:
+        now = time.time()
+        changed = []
+        with self._deciding:
+            for name, evidence, state in found:
+                if self.store.set_state(name) != state:
+                    standing = self.store.open_alerts(name)
+                    told = alerts.judge(name, standing, evidence, self._policy, now, deeper_look_follows=False)
+                    self.store.record_set(SetEntry(name, place, evidence, state, tuple(told)))
+                    changed.append(evidence)
+            for name in set(self.store.sets_at(place)).difference(each.name for each in found):
+                standing = self.store.open_alerts(name)
+                self.store.forget_set(name, [alerts.clear(alert, "removed", now) for alert in standing])
+        return changed
+
+    async def write_set_lines(self) -> None:
+        """Write the lines of sets that are committed and not written; what fails is tried again later."""
+        with suppress(OSError, StoreError), trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._drain_sets, limiter=self._limiter)
+        await trio.lowlevel.checkpoint()
+
+    def _drain_sets(self) -> None:
+        unwritten = self.store.unlogged_sets()
+        for evidence in unwritten:
+            self._log.write(set_line(evidence))
+        if unwritten:
+            self._log.sync()
+            self.store.mark_sets_logged([evidence.evidence_id for evidence in unwritten])
+
+    def _say_set(self, evidence: SetEvidence) -> None:
+        part = evidence.set
+        self._events.info(
+            "set_judged",
+            set=printable(f"{part.directory}/{part.name}", 1000),
+            kind=part.kind,
+            verdict=evidence.verdict,
+            missing=part.missing_count,
+            evidence_id=evidence.evidence_id,
+        )
 
     # --- what is said ------------------------------------------------------------------------------------
 

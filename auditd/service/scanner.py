@@ -22,6 +22,7 @@ from auditd.errors import StoreError
 from auditd.evidence.record import Trigger
 from auditd.inspection.request import Checkpoint, HashMode, Promises, carry_on, nobody_promises
 from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
+from auditd.inspection.sets import moves_sets, place_of
 from auditd.service.queue import Job, Urgency
 from auditd.settings import Root
 
@@ -80,6 +81,8 @@ class Scanner:
     #: The paths of all roots. What stands below none of them was reached through a link.
     roots: tuple[bytes, ...] = ()
     promises: Promises = nobody_promises
+    #: Called in the scanning thread with files that say which others belong together.
+    moved: Callable[[Iterable[bytes]], None] = lambda _: None
     path: bytes = field(init=False)
     exclusion: Exclusion = field(init=False)
 
@@ -136,17 +139,21 @@ class Scanner:
     def _take(self, sightings: Iterable[Sighting | Gone], trigger: Trigger) -> Tally:
         tally = Tally()
         batch: list[Offer] = []
+        places: dict[bytes, bytes] = {}
         for sighting in sightings:
             match sighting:
                 case Found(path, status):
                     tally.artifacts += 1
                     batch.extend(self._offers(path, status, trigger))
-                case Unfinished():
+                case Unfinished(path):
                     tally.unfinished += 1
+                    places.setdefault(place_of(path), path)
                 case Unseen():
                     tally.unseen += 1
                     tally.first_unseen = tally.first_unseen or sighting
-                case Other(special=special):
+                case Other(path, special):
+                    if moves_sets(path):
+                        places.setdefault(place_of(path), path)
                     tally.special_files += special
                     tally.other_files += not special
                 case Gone(path):
@@ -158,6 +165,8 @@ class Scanner:
         if batch:
             tally.due += len(batch)
             self.offer(batch)
+        if places:
+            self.moved(places.values())
         return tally
 
     def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:

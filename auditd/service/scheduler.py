@@ -89,6 +89,7 @@ class Scheduler:
         board: Board,
         rescan: Callable[[], None],
         promises: Promises = nobody_promises,
+        moved: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self.settler = Settler(schedule.settle_seconds, schedule.queue)
         self.queue = WorkQueue(schedule.queue)
@@ -98,6 +99,7 @@ class Scheduler:
         self._board = board
         self._rescan = rescan
         self._promises = promises
+        self._moved = moved
         self._turn = Bell()
         self._work = Bell()
 
@@ -127,6 +129,7 @@ class Scheduler:
         self.settler.discard(path)
         self.queue.discard(path)
         self._recorder.say_removed(path, cleared_as)
+        self._moved(path)
         self._turn.ring()
 
     # --- the loop ----------------------------------------------------------------------------------------
@@ -350,6 +353,7 @@ class Scheduler:
         self._board.outcomes[evidence.outcome] = self._board.outcomes.get(evidence.outcome, 0) + 1
         job = result.job
         following = await self._recorder.record(result)
+        self._moved(job.path)
         if following is Need.DIGEST:
             self.queue.put(Job(job.path, job.root, job.seen, job.trigger, Urgency.DIGEST))
         elif following is Need.LATER:

@@ -129,7 +129,8 @@ def entries_of(directory: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[
     """Yield each name in a directory with its file type (``stat.S_IFMT``), in no order, one at a time.
 
     Nothing for a directory that is not there; raises :class:`Unknown` for one that cannot be read, a link to one
-    included: it is there, and what is behind it is not looked at.
+    included: it is there, and what is behind it is not looked at. With a slash at its end a link is followed, as
+    everywhere.
     """
     try:
         descriptor = os.open(directory, _DIRECTORY_FLAGS)

@@ -56,7 +56,9 @@ _FINISHED: Final = Remark("leftover", "an unfinished download beside its finishe
 _ORPHAN: Final = Remark("orphan", "no snapshot of this repository leads to it: nothing uses it")
 
 _WRITTEN_LINK: Final = Remark(
-    "leftover", "the text of a link to a blob, as a copy without links leaves it: loaders do not follow it"
+    "leftover",
+    "the text of a link to a blob, as a copy without links leaves it: loaders do not follow it; copy the cache again "
+    "with its links",
 )
 
 _RESUMED = "an unfinished download; huggingface_hub up to 1.17 resumes it, later ones begin again"

@@ -9,11 +9,10 @@ from auditd.stores.huggingface_shared import SharedBlobs
 from auditd.stores.local_dir import LocalDirectory
 from auditd.stores.ollama import OllamaStore
 from auditd.stores.sidecar import Sidecars
-from auditd.stores.signing import Signatures
 from auditd.stores.standing import Source, Store
 
 #: Directories that say how everything in them stands.
 STORES: Final[tuple[type[Store], ...]] = (OllamaStore, HubRepository, LocalDirectory)
 
 #: Everybody who is asked about a file. What the first ones say goes first.
-SOURCES: Final[tuple[type[Source], ...]] = (*STORES, SharedBlobs, Sidecars, Signatures)
+SOURCES: Final[tuple[type[Source], ...]] = (*STORES, SharedBlobs, Sidecars)

@@ -30,12 +30,12 @@ class ListKind:
     caveat: str = ""
 
 
-def listed(path: bytes, kind: ListKind, memory: Memory) -> Iterator[Reference]:
-    """Yield the SHA-256 that each list of ``kind`` above ``path`` has for it, the nearest first."""
+def listed(path: bytes, kinds: tuple[ListKind, ...], memory: Memory) -> Iterator[Reference]:
+    """Yield the SHA-256 that each list of ``kinds`` above ``path`` has for it, the nearest first."""
     directory = os.path.dirname(path)
     for _ in range(LEVELS):
         name = os.path.relpath(path, directory)
-        for place in memory.recall(f"lists {kind.names[0]!r}", directory, partial(_lists_in, directory, kind)):
+        for place, kind in memory.recall("lists", directory, partial(_lists_in, directory, kinds)):
             digest = memory.recall("list", place, partial(_read, place, kind)).get(name)
             if digest is not None:
                 yield Reference("sha256", digest, text_of(place) + kind.caveat)
@@ -44,10 +44,11 @@ def listed(path: bytes, kind: ListKind, memory: Memory) -> Iterator[Reference]:
         directory = os.path.dirname(directory)
 
 
-def _lists_in(directory: bytes, kind: ListKind, watch: Watch) -> tuple[bytes, ...]:
+def _lists_in(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> tuple[tuple[bytes, ListKind], ...]:
     """The lists that a directory has: adding or removing one changes the directory."""
     watch.add(directory)
-    return tuple(path for name in kind.names if is_file(path := os.path.join(directory, name)))
+    places = ((os.path.join(directory, name), kind) for kind in kinds for name in kind.names)
+    return tuple((place, kind) for place, kind in places if is_file(place))
 
 
 def _read(path: bytes, kind: ListKind, watch: Watch) -> dict[bytes, str]:

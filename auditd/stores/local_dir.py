@@ -28,7 +28,7 @@ RECORDS: Final = b".cache/huggingface/download"
 #: Three short lines; later versions may add some.
 _RECORD_BYTES: Final = 4096
 #: A file may stand some directories below the one that was downloaded into.
-_LEVELS: Final = 8
+_LEVELS: Final = 4
 
 _SECONDS: Final = re.compile(rb"[0-9]{1,11}(?:\.[0-9]{1,9})?")
 _NANOSECONDS: Final = 10**9

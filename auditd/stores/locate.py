@@ -15,7 +15,7 @@ from typing import Final
 
 from auditd.errors import UsageError
 from auditd.evidence.text import printable, quoted
-from auditd.stores.files import Unknown, entries_of, is_directory, is_plain, link_target, status_of
+from auditd.stores.files import Unknown, entries_of, is_plain, link_target, status_of
 from auditd.stores.homes import Homes
 from auditd.stores.huggingface import HubRepository
 from auditd.stores.huggingface_links import COMMIT, commits, entries, read_ref, written_link
@@ -187,13 +187,30 @@ def _repositories(home: bytes) -> Iterator[str]:
 
 
 def _not_found(what: str, wanted: str, there: Iterable[str], places: Iterable[bytes]) -> UsageError:
-    """The error that says it with the nearest names that are there, or any, or where was looked."""
+    """The error that says it with the nearest names that are there, or any, or where was looked, and where it could not be."""
     names = sorted(set(islice(there, _COMPARED)))
     near = difflib.get_close_matches(wanted, names, _SHOWN, 0.5) or names[:_SHOWN]
+    seen, hidden = _looked_in(places)
     if near:
-        return UsageError(f"{what}; there are, for example: {', '.join(quoted(name) for name in near)}")
-    looked = ", ".join(printable(place) for place in places if is_directory(place)) or "none of the places is there"
-    return UsageError(f"{what}; looked in: {looked}")
+        what += f"; there are, for example: {', '.join(map(quoted, near))}"
+    elif seen or not hidden:
+        what += f"; looked in: {', '.join(map(printable, seen)) or 'none of the places is there'}"
+    if hidden:
+        what += f"; cannot be seen from here: {', '.join(map(printable, hidden))}"
+    return UsageError(what)
+
+
+def _looked_in(places: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The places that are there, and those that somebody else's rights hide."""
+    seen: list[bytes] = []
+    hidden: list[bytes] = []
+    for place in places:
+        try:
+            next(entries_of(os.path.join(place, b"")), None)
+            seen.extend([place] if os.path.isdir(place) else [])
+        except Unknown:
+            hidden.append(place)
+    return seen, hidden
 
 
 _FINDERS: Final[dict[str, Callable[[str, Homes], bytes]]] = {OLLAMA: _ollama, HUGGING_FACE: _hugging_face}

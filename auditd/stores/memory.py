@@ -2,8 +2,8 @@
 
 A reading tells its :class:`Watch` every file and directory that it depends on, before it reads it. It is taken again
 when any of these changed. Up to :data:`CHECKED_EACH_TIME` of them are checked at every use, so a change is seen at the
-next one; of more than that, all are checked once a second at most, or else a store of ten thousand manifests would
-cost ten thousand looks for each of its blobs. :meth:`Memory.refresh` has everything checked at its next use.
+next one; of more than that, all are checked once a second at most and for a twentieth of the time at most, or else a
+store of ten thousand manifests would cost ten thousand looks for each of its blobs. :meth:`Memory.refresh` has everything checked at its next use.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ V = TypeVar("V")
 
 CHECKED_EACH_TIME: Final = 256
 CHECK_SECONDS: Final = 1.0
+CHECK_SHARE: Final = 1 / 20
 
 #: A file that changed this short before it was read can change again without a new ctime: the clock of most file
 #: systems ticks every few milliseconds.
@@ -66,7 +67,23 @@ class _Reading:
     value: Any
     watch: Watch
     young: bool
-    checked_at: float
+    #: By the monotonic clock, in seconds: before this a large reading is not checked again.
+    check_at: float = float("-inf")
+
+    def is_current(self) -> bool:
+        """Whether the value still stands, as far as it is checked now."""
+        if self.young:
+            return False
+        began = time.monotonic()
+        if began < self.check_at and len(self.watch.signatures) > CHECKED_EACH_TIME:
+            return True
+        holds = self.watch.holds()
+        self.postpone(time.monotonic() - began)
+        return holds
+
+    def postpone(self, took: float) -> None:
+        """The next check, after one that took so many seconds."""
+        self.check_at = time.monotonic() + max(CHECK_SECONDS, took / CHECK_SHARE)
 
 
 class Memory:
@@ -84,30 +101,22 @@ class Memory:
         """The value that ``read`` gave for ``path``, or gives now if what it depends on has changed."""
         key = kind, path
         reading = self._readings.get(key)
-        if reading is not None and self._is_current(reading):
+        if reading is not None and reading.is_current():
             self._readings.move_to_end(key)
             return reading.value  # type: ignore[no-any-return]  # one kind of reading has one type
         self._forget(key)
         watch = Watch(self.checkpoint)
         began_ns = time.time_ns()
         value = read(watch)
-        self._keep(key, _Reading(value, watch, watch.is_young(began_ns), time.monotonic()))
+        reading = _Reading(value, watch, watch.is_young(began_ns))
+        reading.postpone(0.0)
+        self._keep(key, reading)
         return value
 
     def refresh(self) -> None:
         """Have every reading checked at its next use."""
         for reading in self._readings.values():
-            reading.checked_at = float("-inf")
-
-    @staticmethod
-    def _is_current(reading: _Reading) -> bool:
-        if reading.young:
-            return False
-        now = time.monotonic()
-        if len(reading.watch.signatures) > CHECKED_EACH_TIME and now - reading.checked_at < CHECK_SECONDS:
-            return True
-        reading.checked_at = now
-        return reading.watch.holds()
+            reading.check_at = float("-inf")
 
     def _keep(self, key: tuple[str, bytes], reading: _Reading) -> None:
         self._readings[key] = reading

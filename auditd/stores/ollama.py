@@ -86,8 +86,8 @@ class OllamaStore:
 
     @classmethod
     def rooted(cls, directory: bytes, memory: Memory) -> OllamaStore | None:
-        """The store at ``directory``: with blobs and manifests."""
-        both = all(is_directory(os.path.join(directory, name)) for name in (b"blobs", b"manifests"))
+        """The store at ``directory``: with manifests, and blobs, which people move to another disk and link to."""
+        both = is_directory(os.path.join(directory, b"manifests")) and os.path.isdir(os.path.join(directory, b"blobs"))
         return cls(directory, memory) if both else None
 
     def promise(self, path: bytes, status: os.stat_result | None) -> Promise:
@@ -141,7 +141,7 @@ class OllamaStore:
         try:
             for manifest in manifests(self.home, checkpoint):
                 yield from self._missing(manifest)
-            for name, _ in entries_of(os.path.join(self.home, b"blobs"), checkpoint):
+            for name, _ in entries_of(os.path.join(self.home, b"blobs", b""), checkpoint):
                 yield from self._stray(name)
         except Unknown:
             message = "the directory of the blobs cannot be read: what is missing or left over is not known"

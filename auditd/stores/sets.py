@@ -58,10 +58,11 @@ def reach_of(directory: bytes) -> bytes:
     return above if snapshots and above.rpartition(b"/")[2].startswith(b"models--") else directory
 
 
-def entry_of(directory: bytes, name: bytes, number: int | None = None) -> Entry | None:
+def entry_of(directory: bytes, name: bytes, number: int | None = None, within: bytes | None = None) -> Entry | None:
     """What a name in a directory stands for: a regular file, a link to one, or a link to nothing; else None.
 
-    What cannot be looked at may be the file: it is an entry without a size.
+    What cannot be looked at may be the file: it is an entry without a size. A target below ``within`` (by default the
+    directory) has the path that a walk down from there would come by.
     """
     path = os.path.join(directory, name)
     try:
@@ -69,16 +70,18 @@ def entry_of(directory: bytes, name: bytes, number: int | None = None) -> Entry 
     except OSError as error:
         return None if error.errno in _NOWHERE else Entry(name, path, number=number)
     if stat.S_ISLNK(status.st_mode):
-        return _linked(name, path, number)
+        return _linked(name, path, number, directory if within is None else within)
     return Entry(name, path, status.st_size, number=number) if stat.S_ISREG(status.st_mode) else None
 
 
-def _linked(name: bytes, path: bytes, number: int | None) -> Entry | None:
+def _linked(name: bytes, path: bytes, number: int | None, within: bytes) -> Entry | None:
     try:
         status = os.stat(path)
-        target = os.path.realpath(path)
+        target, real = os.path.realpath(path), os.path.realpath(within)
     except OSError as error:
         return Entry(name, path, dangling=error.errno in _NOWHERE, number=number)
+    if target.startswith(real + b"/"):
+        target = within.rstrip(b"/") + target[len(real) :]
     return Entry(name, target, status.st_size, number=number) if stat.S_ISREG(status.st_mode) else None
 
 
@@ -127,7 +130,7 @@ class _Directory:
         if self._listing.preallocated(name):
             return None
         numbered = series_of(name)
-        return entry_of(self._directory, name, None if numbered is None else numbered[1])
+        return entry_of(self._directory, name, None if numbered is None else numbered[1], self._within)
 
     def _index(self, name: bytes) -> Index | IndexProblem:
         path = os.path.join(self._directory, name)

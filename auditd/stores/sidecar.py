@@ -20,6 +20,7 @@ from auditd.stores.checked_json import checked
 from auditd.stores.files import Unknown, plain_parts, read_small
 from auditd.stores.lists import ListKind, agreed, listed
 from auditd.stores.memory import Memory
+from auditd.stores.signing import SIGNED
 from auditd.stores.standing import text_of
 
 #: Names of lists in a directory.
@@ -69,7 +70,7 @@ class Sidecars:
         """What the file's own sidecars say of it, then the lists."""
         size, etag = _meta(path + b".dl-meta")
         own = _own(path)
-        references = [*([own] if own else []), *([etag] if etag else []), *listed(path, _CHECKSUMS, self.memory)]
+        references = [*([own] if own else []), *([etag] if etag else []), *listed(path, _LISTS, self.memory)]
         return Promise(references=tuple(references), size=size)
 
 
@@ -138,4 +139,4 @@ def _meta(path: bytes) -> tuple[int | None, Reference | None]:
     return (size if size is not None and 0 <= size < _SIZE_LIMIT else None), reference
 
 
-_CHECKSUMS: Final = ListKind(LISTS, parse_list)
+_LISTS: Final = (ListKind(LISTS, parse_list), SIGNED)

@@ -1,4 +1,4 @@
-"""A signed list of digests beside a model: ``model.sig``, an in-toto statement inside a DSSE envelope.
+"""A signed list of digests beside a model: ``model.sig``, an in-toto statement inside a DSSE envelope. Pure.
 
 The signature is not checked here, and every reference says so: it is a list of digests that somebody published, as a
 checksum list is. Both forms that the tool has written are read, and any statement whose subjects are files.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from auditd.evidence.promise import Promise
 from auditd.stores.checked_json import typed
 from auditd.stores.files import plain_parts
-from auditd.stores.lists import ListKind, agreed, listed
-from auditd.stores.memory import Memory
+from auditd.stores.lists import ListKind, agreed
 
 NAMES: Final = (b"model.sig",)
 
@@ -70,22 +66,6 @@ class _Statement(msgspec.Struct):
     predicate: msgspec.Raw = msgspec.Raw(b"null")
 
 
-@dataclass(frozen=True, slots=True)
-class Signatures:
-    """The signed lists above a file."""
-
-    memory: Memory
-
-    @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> Signatures:  # noqa: ARG003 (every path)
-        """Every file may be in one."""
-        return cls(memory)
-
-    def promise(self, path: bytes, status: os.stat_result | None) -> Promise:  # noqa: ARG002 (only its name counts)
-        """The digests that signed lists have for the file."""
-        return Promise(references=tuple(listed(path, _SIGNED, self.memory)))
-
-
 def parse_bundle(raw: bytes) -> dict[bytes, str]:
     """The SHA-256 that a bundle or an envelope lists for each relative path; nothing if it is anything else."""
     bundle = typed(raw, _Bundle)
@@ -118,4 +98,4 @@ def _files(statement: _Statement) -> Iterator[tuple[str, str]]:
     return ((item.name, item.digest) for item in predicate.resources if item.algorithm == "sha256")
 
 
-_SIGNED: Final = ListKind(NAMES, parse_bundle, " (its signature was not checked)")
+SIGNED: Final = ListKind(NAMES, parse_bundle, " (its signature was not checked)")

@@ -70,13 +70,19 @@ class Stores:
             for store in self._rooted(path) if kind == stat.S_IFDIR else ():
                 yield from store.models(checkpoint)
 
+    def rooted_at(self, directory: bytes) -> Store | None:
+        """The store that ``directory`` is, None if it is none."""
+        return next(self._rooted(directory), None)
+
     def refresh(self) -> None:
         """Have everything that is kept checked at its next use; for the begin of a scan."""
         self.memory.refresh()
 
     def _rooted(self, directory: bytes) -> Iterator[Store]:
-        stores = (kind.rooted(directory, self.memory) for kind in STORES)
-        return (store for store in stores if store is not None)
+        for kind in STORES:
+            store = kind.rooted(directory, self.memory)
+            if store is not None:
+                yield store
 
 
 def _absolute(path: bytes) -> bytes:
@@ -106,16 +112,16 @@ def _by_aria2(control: bytes) -> Standing:
 
 
 def _tree(root: bytes, checkpoint: Checkpoint) -> Iterator[tuple[bytes, int]]:
-    """Yield each directory at and below ``root``, and each name in it with its file type; links are not followed.
+    """Yield each directory at and below ``root``, and each name in it with its file type.
 
-    A directory that cannot be read is left to the scan, which says so.
+    ``root`` may be a link; no other is followed. A directory that cannot be read is left to the scan, which says so.
     """
     waiting = [root]
     while waiting:
         directory = waiting.pop()
         yield directory, stat.S_IFDIR
         try:
-            for name, kind in entries_of(directory, checkpoint):
+            for name, kind in entries_of(directory + b"/" if directory == root else directory, checkpoint):
                 path = os.path.join(directory, name)
                 if kind == stat.S_IFDIR:
                     waiting.append(path)

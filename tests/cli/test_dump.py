@@ -96,6 +96,7 @@ def test_json_of_what_was_written(command: Command, model: Write, tmp_path: Path
 def test_a_broken_file_has_a_dump_and_its_findings(command: Command, model: Write, content: bytes, status: int) -> None:
     done = command("dump", model(content=content))
     assert done.status == status
+    assert bool(done.err) == bool(status)
     assert json.loads(done.out)["schema"] == "model-auditd/header/1"
 
 

@@ -236,6 +236,9 @@ def test_what_a_store_says_is_kept(tmp_path: Path) -> None:
     )
     look = replace(looked_at(tmp_path, sketch().data), promise=promise)
     assert decode(encode(look)).promise == promise
+    odd = encode(replace(look, promise=replace(promise, names=("m\udcff", "\ud800"))))
+    assert decode(odd).promise.names == ("m\\udcff", "\\ud800")
+    assert encode(decode(odd)) == odd
 
 
 def test_a_name_that_is_not_text_is_kept(tmp_path: Path) -> None:

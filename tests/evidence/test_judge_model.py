@@ -157,6 +157,33 @@ def test_a_block_that_lost_a_tensor(name: str, block: int, parts: tuple[str, ...
     assert (hit.subject, hit.offset) == (first.subject, first.begin - 8)
 
 
+FEW = ("ffn_gate.weight", "ffn_up.weight", "ffn_down.weight")
+
+
+@pytest.mark.parametrize(("blocks", "told"), [(6, False), (7, True), (30, True)])
+def test_where_all_others_are_of_one_kind_a_block_may_lack_more(blocks: int, told: bool, tmp_path: Path) -> None:
+    found = judged(tmp_path, plain(blocks).without(3, *FEW))
+    assert set(found) == ({"blocks_incomplete"} if told else set())
+    if told:
+        hit = found["blocks_incomplete"]
+        assert hit.message.startswith('block 3 of "blk" lacks "ffn_down.weight", "ffn_gate.weight" and 1 more, which ')
+        assert (hit.expected, hit.actual) == (len(PLAIN), len(PLAIN) - 3)
+
+
+def test_a_first_or_last_block_may_lack_more(tmp_path: Path) -> None:
+    assert judged(tmp_path, plain(20).without(19, *FEW)) == {}
+    assert judged(tmp_path, plain(20).without(0, *FEW)) == {}
+
+
+def test_two_blocks_that_lack_the_same_are_a_kind(tmp_path: Path) -> None:
+    assert judged(tmp_path, plain(20).without(5, "ffn_up.weight").without(11, "ffn_up.weight")) == {}
+
+
+def test_only_blocks_past_the_declared_ones(tmp_path: Path) -> None:
+    model = Model("llama", dict.fromkeys((7, 8, 9), PLAIN), {"llama.block_count": 5})
+    assert set(judged(tmp_path, model)) == {"block_count_mismatch", "blocks_incomplete"}
+
+
 def test_two_blocks_that_lost_different_tensors_are_one_finding(tmp_path: Path) -> None:
     model = plain(8).without(2, "ffn_up.weight").without(5, "attn_k.weight")
     hit = judged(tmp_path, model)["blocks_incomplete"]

@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 from tests.fuzz.campaign import Campaign, Tally
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import PEERS, TARGETS, more
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--target", action="append", choices=[target.name for target in TARGETS])
+    parser.add_argument("--target", action="append", choices=[target.name for target in (*TARGETS, *PEERS)])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--again", type=Path, help="one input, by the targets that are named (default: all)")
     return parser.parse_args()
@@ -36,14 +36,15 @@ def _told(tally: Tally) -> str:
 def main() -> int:
     """Run; the exit status."""
     arguments = _arguments()
-    targets = [target for target in TARGETS if not arguments.target or target.name in arguments.target]
+    named = arguments.target or [target.name for target in TARGETS]
+    targets = [target for target in (*TARGETS, *PEERS) if target.name in named]
     if arguments.again is not None:
         for target in targets:
             for step in (target.run, target.check):
                 if step is not None:
                     step(arguments.again.read_bytes(), random.Random(arguments.seed))
         return 0
-    campaign = Campaign(targets, arguments.seed)
+    campaign = Campaign(targets, arguments.seed, more=more)
     end = time.monotonic() + arguments.seconds
     campaign.run(lambda: time.monotonic() < end)
     for tally in campaign.tallies:

@@ -15,8 +15,7 @@ from tests.fuzz.arcs import Arcs
 from tests.fuzz.changes import Dice, changed
 from tests.fuzz.targets import Target
 
-#: Of the runs that reach nothing new, one in so many is checked whole; one in so many more is measured.
-_CHECKED: Final = 16
+#: One run in so many is measured.
 _MEASURED: Final = 128
 
 #: Runs of one target before the next has its turn.
@@ -62,18 +61,26 @@ class Tally:
 class Campaign:
     """Fuzzes ``targets`` in turn. The same ``seed`` makes the same inputs as long as the code reaches the same arcs."""
 
-    def __init__(self, targets: Sequence[Target], seed: int, *, guided: bool = True, measured: bool = True) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        seed: int,
+        *,
+        arcs: Arcs | None = None,
+        more: Callable[[Target], Sequence[bytes]] = lambda _target: (),
+        measured: bool = True,
+    ) -> None:
         self._dice: Dice = random.Random(seed)
-        self._guided = guided
+        self._more = more
         self._measured = measured
-        self.arcs = Arcs()
+        self.arcs = Arcs() if arcs is None else arcs
         self.tallies = [Tally(target) for target in targets]
         self.breaks: dict[str, Break] = {}
 
     def run(self, carries_on: Callable[[], bool]) -> None:
         """Fuzz until ``carries_on`` says no; it is asked after each turn. All seeds come first."""
         for tally in self.tallies:
-            for data in tally.target.seeds():
+            for data in (*tally.target.seeds(), *self._more(tally.target)):
                 self._one(tally, data)
         turn = 0
         while carries_on():
@@ -91,15 +98,12 @@ class Campaign:
     def _one(self, tally: Tally, data: bytes) -> None:
         began = time.process_time()
         tally.runs += 1
-        is_new = not tally.runs % _CHECKED
+        is_new = not tally.runs % tally.target.checks
         try:
             before = len(self.arcs)
-            if self._guided:
-                with self.arcs.watch():
-                    tally.target.run(data, self._dice)
-            else:
+            with self.arcs.watch():
                 tally.target.run(data, self._dice)
-            if len(self.arcs) > before or not tally.kept or not self._guided:
+            if len(self.arcs) > before or not tally.kept:
                 is_new = True
                 if len(tally.kept) < _KEPT:
                     tally.kept.append(data)

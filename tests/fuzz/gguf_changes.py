@@ -38,7 +38,7 @@ class _Lost(Exception):
 class _Walk:
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.order = ">" if data[4:8] == b"\0\0\0\3" else "<"
+        self.order = order_of(data)
         self.at = 4
         self.fields: list[Field] = []
 
@@ -96,8 +96,9 @@ def fields(data: bytes) -> list[Field]:
     return walk.fields
 
 
-def _order(data: bytearray) -> str:
-    return ">" if data[4:8] == b"\0\0\0\3" else "<"
+def order_of(data: bytes | bytearray) -> str:
+    """``>`` for a version that reads as one in big-endian only, else ``<``."""
+    return ">" if data[4:7] == b"\0\0\0" and data[7:8] != b"\0" else "<"
 
 
 def _of(data: bytearray, dice: Dice, *kinds: Kind) -> Field | None:
@@ -108,20 +109,20 @@ def _of(data: bytearray, dice: Dice, *kinds: Kind) -> Field | None:
 def _renumber(data: bytearray, dice: Dice) -> None:
     field = _of(data, dice, "count", "length", "number", "type", "offset", "dims")
     if field is not None:
-        raw = int.from_bytes(data[field.begin : field.begin + field.size], "little" if _order(data) == "<" else "big")
-        put(data, field.begin, field.size, number(dice, raw), _order(data))
+        raw = int.from_bytes(data[field.begin : field.begin + field.size], "little" if order_of(data) == "<" else "big")
+        put(data, field.begin, field.size, number(dice, raw), order_of(data))
 
 
 def _retype(data: bytearray, dice: Dice) -> None:
     field = _of(data, dice, "type")
     if field is not None:
-        put(data, field.begin, 4, dice.choice((*range(44), 96, 144, 2**31, 2**32 - 1)), _order(data))
+        put(data, field.begin, 4, dice.choice((*range(44), 96, 144, 2**31, 2**32 - 1)), order_of(data))
 
 
 def _place_elsewhere(data: bytearray, dice: Dice) -> None:
     field = _of(data, dice, "offset")
     if field is not None:
-        put(data, field.begin, 8, dice.choice((0, 8, 32, 64, 96, 128, 4096, number(dice))), _order(data))
+        put(data, field.begin, 8, dice.choice((0, 8, 32, 64, 96, 128, 4096, number(dice))), order_of(data))
 
 
 def _retext(data: bytearray, dice: Dice) -> None:
@@ -130,7 +131,7 @@ def _retext(data: bytearray, dice: Dice) -> None:
     if field is not None:
         text = dice.choice((*TEXTS, bytes(data[field.begin : field.begin + field.size]) + dice.choice(TEXTS)))
         data[field.begin : field.begin + field.size] = text
-        put(data, field.begin - 8, 8, len(text), _order(data))
+        put(data, field.begin - 8, 8, len(text), order_of(data))
 
 
 def _same_text(data: bytearray, dice: Dice) -> None:
@@ -139,7 +140,7 @@ def _same_text(data: bytearray, dice: Dice) -> None:
     if one is not None and other is not None:
         text = bytes(data[other.begin : other.begin + other.size])
         data[one.begin : one.begin + one.size] = text
-        put(data, one.begin - 8, 8, len(text), _order(data))
+        put(data, one.begin - 8, 8, len(text), order_of(data))
 
 
 def _twice(data: bytearray, dice: Dice) -> None:
@@ -161,7 +162,7 @@ def _without(data: bytearray, dice: Dice) -> None:
 
 def _count(data: bytearray, dice: Dice, kind: Kind, more: int) -> None:
     if len(data) >= 24 and dice.random() < 0.9:
-        at, order = (8 if kind == "tensor" else 16), _order(data)
+        at, order = (8 if kind == "tensor" else 16), order_of(data)
         (count,) = struct.unpack_from(order + "Q", data, at)
         put(data, at, 8, count + more, order)
 
@@ -170,7 +171,7 @@ def _new_entry(data: bytearray, dice: Dice) -> None:
     """One more entry in front of all others, of any type, or an array that nests."""
     if len(data) < 24:
         return
-    order = _order(data)
+    order = order_of(data)
     key = dice.choice((*TEXTS, b"general.alignment", b"general.architecture", b"tokenizer.chat_template.x"))
     type_id = dice.randrange(14)
     entry = struct.pack(order + "Q", len(key)) + key + struct.pack(order + "I", type_id)

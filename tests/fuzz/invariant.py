@@ -99,6 +99,7 @@ def check_record(evidence: Evidence) -> None:
     assert not set(_suspects((encoded.decode(), short.decode().removesuffix("\n")))) & _RAW, "raw in JSON"
     _check_outcome(evidence)
     _check_sum(evidence)
+    _check_unknown(evidence)
 
 
 #: Characters that JSON may not hold raw here: whatever ends a line, moves a cursor or turns the direction of reading.
@@ -156,6 +157,17 @@ def _check_sum(evidence: Evidence) -> None:
         assert account.residue == size - begin - tensors - padding
     if account.residue:
         assert evidence.verdict not in {"sound", "notice", "undetermined"}
+
+
+def _check_unknown(evidence: Evidence) -> None:
+    """A place or a count that is null has a limitation or a fault that says why."""
+    part = evidence.gguf
+    limitations = {each.code for each in evidence.limitations}
+    if part is None or part.version is None or "integer_range" in limitations:
+        return
+    assert all(row.offset is not None for row in part.tensors or ())
+    if "data_offset_unknown" not in limitations and evidence.accounting and evidence.accounting.data_offset is not None:
+        assert all(row.file_offset is not None for row in part.tensors or ())
 
 
 # --- what is made of a record ----------------------------------------------------------------------------

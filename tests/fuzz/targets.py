@@ -30,7 +30,7 @@ from auditd.service.mounts import type_of
 from auditd.stores.ollama_manifests import read_manifest
 from auditd.stores.sidecar import parse_list
 from auditd.stores.signing import parse_bundle
-from tests.builders import PRODUCER, Tensor, simple, sketch
+from tests.builders import PRODUCER, Tensor, look, simple, sketch
 from tests.fuzz import gguf_changes, json_changes, seeds, zip_changes
 from tests.fuzz.changes import PLAIN, Change, Dice
 from tests.fuzz.invariant import check_file, check_printable
@@ -42,7 +42,7 @@ class Target:
     """One reader of bytes from outside.
 
     ``seeds`` are made when they are first asked for. ``run`` is the part whose arcs count, and holds what can be held
-    at once; ``check`` is dearer and done for what reaches new code and for some of the rest.
+    at once; ``check`` is dearer and done for what reaches new code and for one in ``checks`` of the rest.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Target:
     changes: Sequence[Change]
     run: Callable[[bytes, Dice], object]
     check: Callable[[bytes, Dice], object] | None = None
+    checks: int = 16
 
 
 @cache
@@ -216,12 +217,18 @@ _JSON: Final = (*json_changes.CHANGES, *json_changes.CHANGES, *PLAIN)
 
 
 def _ggufs() -> list[bytes]:
-    return [*seeds.gguf_files(), *seeds.pointed().values(), *(case for case in seeds.cases() if case[:4] == b"GGUF")]
+    return [*seeds.gguf_files(), *seeds.pointed().values()]
 
 
 def _tensors() -> list[bytes]:
     harm = [data for data in seeds.pointed().values() if data[:4] != b"GGUF"]
-    return [*seeds.safetensors_files(), *harm, *(case for case in seeds.cases() if case[:4] != b"GGUF")]
+    return [*seeds.safetensors_files(), *harm]
+
+
+def more(target: Target) -> list[bytes]:
+    """Seeds from the collection beside this checkout: more than a short run can go through."""
+    wanted = {"gguf": True, "safetensors": False}.get(target.name.removeprefix("peer-"))
+    return [case for case in seeds.cases() if (case[:4] == b"GGUF") is wanted]
 
 
 TARGETS: Final = (
@@ -241,4 +248,29 @@ TARGETS: Final = (
     Target("view", lambda: seeds.VIEWS, _JSON, _view),
     Target("elements", _arrays, PLAIN, _elements),
     Target("mounts", lambda: seeds.MOUNTS, PLAIN, lambda data, _dice: type_of(b"/mnt/x", data)),
+)
+
+
+def _peer_gguf(data: bytes, _dice: Dice) -> None:
+    """What another reader says of the file is the same, or the difference is explained."""
+    from tests.fuzz import peers
+
+    if data[:4] == b"GGUF" and peers.is_askable(data):
+        path = os.fsdecode(_written(data))
+        for difference in peers.ask_gguf(path, look(path)):
+            assert peers.explanation(difference) is not None, f"unexplained: {difference}"
+
+
+def _peer_safetensors(data: bytes, _dice: Dice) -> None:
+    from tests.fuzz import peers
+
+    path = os.fsdecode(_written(data))
+    for difference in peers.ask_safetensors(data, look(path)):
+        assert peers.explanation(difference) is not None, f"unexplained: {difference}"
+
+
+#: Differential fuzzing: the packages have to be installed, and the first is slow, so they are asked for by name.
+PEERS: Final = (
+    Target("peer-gguf", _ggufs, _GGUF, read, _peer_gguf, checks=1),
+    Target("peer-safetensors", _tensors, json_changes.SAFETENSORS, read, _peer_safetensors, checks=1),
 )

@@ -1,4 +1,4 @@
-"""The systemd unit, as systemd's own tools see it."""
+"""The systemd unit and its drop-ins, as systemd's own tools see them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,88 @@ from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).parents[2] / "systemd" / "model-auditd.service"
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+UNIT = SYSTEMD / "model-auditd.service"
 
-pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+#: What each drop-in may cost in isolation: ``systemd-analyze security`` counts from 0 to 10.
+EXPOSURES = {
+    "capability.conf": 0.6,
+    "group.conf": 0.2,
+    "home.conf": 0.3,
+    "metrics.conf": 0.2,
+    "mounts.conf": 0.2,
+    "static-user.conf": 0.2,
+}
+
+#: What names itself.
+SELF_EXPLAINING = ("Description=", "Documentation=", "After=")
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 
 
 def analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
 
 
-def test_no_key_and_no_value_is_unknown(tmp_path: Path) -> None:
-    unit = tmp_path / UNIT.name
+def installed(folder: Path, *drop_ins: str) -> Path:
+    """The unit with drop-ins, and with a command that is there."""
+    unit = folder / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/model-auditd/bin/model-auditd", "/bin/true"))
-    done = analyze("verify", "--man=no", unit)
+    for name in drop_ins:
+        place = folder / f"{UNIT.name}.d" / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes((SYSTEMD / "drop-ins" / name).read_bytes())
+    return unit
+
+
+def exposure(unit: Path) -> float:
+    done = analyze("security", "--offline=true", "--no-pager", unit)
+    match = re.search(r"exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert match, done.stderr
+    return float(match[1])
+
+
+def test_every_drop_in_has_an_exposure() -> None:
+    assert {path.name for path in (SYSTEMD / "drop-ins").iterdir()} == set(EXPOSURES)
+
+
+@needs_systemd
+@pytest.mark.parametrize("drop_ins", [(), tuple(EXPOSURES)])
+def test_no_key_and_no_value_is_unknown(tmp_path: Path, drop_ins: tuple[str, ...]) -> None:
+    done = analyze("verify", "--man=no", installed(tmp_path, *drop_ins))
     # It exits with 0 on unknown keys and bad values, and tells of them.
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_exposure() -> None:
-    done = analyze("security", "--offline=true", "--no-pager", UNIT)
-    match = re.search(r"exposure level for \S+: ([0-9.]+)", done.stdout)
-    assert match, done.stderr
-    assert float(match[1]) <= 0.4
+@needs_systemd
+def test_verify_would_tell(tmp_path: Path) -> None:
+    unit = installed(tmp_path)
+    unit.write_text(unit.read_text().replace("ProtectHome=yes", "ProtectHome=perhaps\nProtectHouse=yes"))
+    told = analyze("verify", "--man=no", unit).stderr
+    assert "perhaps" in told
+    assert "ProtectHouse" in told
 
 
-def test_every_directive_stands_under_a_reason() -> None:
+@needs_systemd
+def test_exposure(tmp_path: Path) -> None:
+    assert exposure(installed(tmp_path)) <= 0.2
+
+
+@needs_systemd
+@pytest.mark.parametrize(("name", "most"), EXPOSURES.items())
+def test_exposure_with_a_drop_in(tmp_path: Path, name: str, most: float) -> None:
+    assert exposure(installed(tmp_path, name)) <= most
+
+
+@pytest.mark.parametrize("path", [UNIT, *sorted((SYSTEMD / "drop-ins").iterdir())], ids=lambda path: str(path.name))
+def test_every_directive_stands_under_a_reason(path: Path) -> None:
     explained = False
-    for line in UNIT.read_text().splitlines():
+    for line in path.read_text().splitlines():
         if line.startswith("#"):
             explained = True
         elif not line or line == "[Unit]":
-            explained = False
+            explained = path != UNIT and explained
         elif line.startswith("["):
             explained = line in {"[Service]", "[Install]"}
         else:
-            assert explained or line.startswith(("Description=", "Documentation=", "After=")), line
+            assert explained or line.startswith(SELF_EXPLAINING), line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,22 @@ def test_an_empty_place_is_named(tmp_path: Path) -> None:
         locate("ollama:qwen", ollama(tmp_path, tmp_path / "no"))
     with pytest.raises(UsageError, match="none of the places is there"):
         locate("ollama:qwen", ollama(tmp_path / "no"))
+
+
+def test_a_place_that_is_hidden_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refused(path: bytes, flags: int, *rest: int) -> int:
+        if b"/hidden" in path:
+            raise PermissionError(errno.EACCES, "refused")
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(UsageError, match=f"cannot be seen from here: {tmp_path}/hidden$"):
+        locate("ollama:qwen", ollama(tmp_path / "hidden"))
+    manifest(tmp_path, library("qwen"), layer(b"x"))
+    with pytest.raises(UsageError, match=f'for example: "qwen:latest"; cannot be seen from here: {tmp_path}/hidden$'):
+        locate("ollama:qwen:7b", ollama(tmp_path / "hidden", tmp_path))
 
 
 def test_a_model_that_cannot_run_says_why(tmp_path: Path) -> None:

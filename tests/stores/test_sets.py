@@ -485,6 +485,20 @@ def test_a_snapshot_is_links_to_blobs(tmp_path: Path) -> None:
     assert set(told(only(snapshot))) == {"missing_target"}
 
 
+def test_members_have_the_paths_that_a_walk_comes_by(tmp_path: Path) -> None:
+    (tmp_path / "real" / "place").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to("real")
+    place = tmp_path / "linked" / "place"
+    split(place, "m", ["a"], ["b"])
+    (place / "m-00002-of-00002.gguf").rename(place / "blob")
+    (place / "m-00002-of-00002.gguf").symlink_to("blob")
+    (candidate,) = candidates(os.fsencode(place))
+    assert [entry.path for entry in candidate.entries] == [
+        os.fsencode(place / "m-00001-of-00002.gguf"),
+        os.fsencode(place / "blob"),
+    ]
+
+
 def test_names_of_any_bytes(tmp_path: Path) -> None:
     stem = os.fsencode(tmp_path) + b"/\xff\x1b[31m\n"
     for at in (1, 2):
@@ -516,6 +530,9 @@ def test_a_checkpoint_ends_the_work(tmp_path: Path) -> None:
 
     with pytest.raises(Ended):
         list(candidates(os.fsencode(tmp_path), checkpoint=stop))
+    (candidate,) = candidates(os.fsencode(tmp_path))
+    with pytest.raises(Ended):
+        assess(candidate, members_of(candidate), standing_still=True, pause=stop)
 
 
 @given(data=st.data())

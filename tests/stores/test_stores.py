@@ -84,13 +84,21 @@ def test_a_manifest_that_changes_is_seen_at_the_next_question(tmp_path: Path, pr
     assert promise(path).names == ()
 
 
-def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path, promise: Asked) -> None:
+def test_a_change_within_one_tick_of_the_clock_is_seen(
+    tmp_path: Path, promise: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that never ticks, only the youth of a file tells that it may have changed."""
+    monkeypatch.setattr(memory, "signature_of", lambda status: None if status is None else (0, 0, status.st_size, 0, 0))
+    monkeypatch.setattr(memory, "YOUNG_NS", 3600 * 10**9)
     path = blob(tmp_path, b"x")
     place = manifest(tmp_path, library("a"), layer(b"x"))
-    for _ in range(50):
-        for name in (b"x", b"y"):
-            place.write_bytes(json.dumps({"layers": [layer(name)]}).encode())
-            assert promise(path).names == (("a:latest",) if name == b"x" else ())
+    for name in (b"x", b"y", b"x"):
+        place.write_bytes(json.dumps({"layers": [layer(name)]}).encode())
+        assert promise(path).names == (("a:latest",) if name == b"x" else ())
+    monkeypatch.setattr(memory, "YOUNG_NS", 0)
+    assert promise(path).names == ("a:latest",)
+    place.write_bytes(json.dumps({"layers": [layer(b"y")]}).encode())
+    assert promise(path).names == ("a:latest",)
 
 
 @pytest.mark.usefixtures("_settled")
@@ -214,6 +222,20 @@ def test_stores_are_found_wherever_they_are_in_a_tree(tmp_path: Path, stores: St
     assert sorted(facts.name for facts in stores.models(bytes(tmp_path))) == ["one:latest", "org/name@111111111111"]
     assert [item.kind for item in stores.survey(bytes(tmp_path))] == ["missing_target"]
     assert list(stores.survey(bytes(tmp_path / "nothing"))) == []
+
+
+def test_a_root_and_a_directory_of_blobs_may_be_links(tmp_path: Path, stores: Stores) -> None:
+    store, link = tmp_path / "store", tmp_path / "link"
+    path = blob(store, b"x")
+    manifest(store, library("good"), layer(b"x"))
+    (store / "blobs").rename(tmp_path / "disk")
+    (store / "blobs").symlink_to(tmp_path / "disk")
+    link.symlink_to(store)
+    stray = write(store / "blobs" / f"sha256-{sha256(b'stray')}", b"stray")
+    for root in (store, link):
+        (facts,) = stores.models(bytes(root))
+        assert [member.path for member in facts.members] == [bytes(root / "blobs" / path.name)]
+        assert [os.path.basename(item.path) for item in stores.survey(bytes(root))] == [os.fsencode(stray.name)]
 
 
 def test_a_survey_streams(tmp_path: Path, stores: Stores) -> None:

@@ -82,6 +82,7 @@ class JsonWalk:
         else:
             yield from self._members(names)
         self._tail()
+        self._judge_numbers()
 
     def _tail(self) -> None:
         tail = self._scan.data[self._scan.pos :]
@@ -91,6 +92,13 @@ class JsonWalk:
         if other:
             at = PREFIX_BYTES + len(self._scan.data) - len(other)
             self._white_space(at, "white space other than spaces behind the JSON")
+
+    def _judge_numbers(self) -> None:
+        """Numbers in fields that nobody asked for, which the reference reader looks at all the same."""
+        if self._scan.large_numbers:
+            at = PREFIX_BYTES + self._scan.first_large
+            notice = Notice("json_number", JSON_SUBJECT, at, "a number past the largest double, which is about 1.8e308")
+            self._notices.add("json_number", notice, self._scan.large_numbers)
 
     def _members(self, names: Seen) -> Walk:
         for count in range(1, HEADER_BYTES):

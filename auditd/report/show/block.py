@@ -10,17 +10,16 @@ import msgspec
 from auditd.errors import UsageError
 from auditd.evidence.look import Look
 from auditd.evidence.text import exact as exact_text
-from auditd.evidence.text import printable, quoted
+from auditd.evidence.text import quoted
 from auditd.model.blocks import Part, block_of, stacks_of
 from auditd.model.stack import placed_tensors
 from auditd.model.tensors import tensor_facts
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
-from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_of, shape_shown, size_of
+from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_of, shape_shown, size_of, type_shown
 from auditd.report.show.setting import File, facts, file_of, section, sentence, title
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
-_TYPE_CHARACTERS: Final = 64
 _STACKS_NAMED: Final = 8
 
 
@@ -81,7 +80,7 @@ def sheet(look: Look, number: int, stack: str | None = None) -> BlockSheet:
     name = _chosen(stacks, None if stack is None else stack.encode("utf-8", "surrogateescape"))
     block = block_of(tensors, name, number)
     if block is None:
-        raise UsageError(f"{_quoted(name)} has no block {number}; there are {blocks_shown(stacks[name])}")
+        raise UsageError(f"{quoted(name)} has no block {number}; there are {blocks_shown(stacks[name])}")
     text, text_base64 = exact_text(name)
     alike = block.comparison
     return BlockSheet(
@@ -110,18 +109,14 @@ def _chosen(stacks: Mapping[bytes, Sequence[int]], name: bytes | None) -> bytes:
     if name is None:
         raise UsageError(f"there are several stacks; name one with --stack: {_named(stacks)}")
     if name not in stacks:
-        raise UsageError(f"no stack is called {_quoted(name)}; there are {_named(stacks)}")
+        raise UsageError(f"no stack is called {quoted(name)}; there are {_named(stacks)}")
     return name
 
 
 def _named(stacks: Mapping[bytes, Sequence[int]]) -> str:
-    shown = [f"{_quoted(name)} ({blocks_shown(numbers)})" for name, numbers in list(stacks.items())[:_STACKS_NAMED]]
+    shown = [f"{quoted(name)} ({blocks_shown(numbers)})" for name, numbers in list(stacks.items())[:_STACKS_NAMED]]
     more = len(stacks) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
-
-
-def _quoted(name: bytes) -> str:
-    return quoted(name)
 
 
 def _part(part: Part) -> OnePart:
@@ -159,8 +154,8 @@ def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
 
 
 def _cells(part: OnePart) -> tuple[str, ...]:
-    kind = printable(part.type, _TYPE_CHARACTERS)
-    return name_shown(part.name, part.name_base64), shape_shown(part.shape), kind, exact(part.offset), exact(part.bytes)
+    name, shape = name_shown(part.name, part.name_base64), shape_shown(part.shape)
+    return name, shape, type_shown(part.type), exact(part.offset), exact(part.bytes)
 
 
 def _compared(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:

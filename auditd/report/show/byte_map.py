@@ -64,7 +64,7 @@ _SMALL_HEADER: Final = 8
 _LEAST_TABLE: Final = 3
 #: What a row with a piece of the header needs beside its words, and what these have at least.
 _FIGURES: Final = 40
-_LEAST_WORDS: Final = 18
+_LEAST_WORDS: Final = 20
 _LEAST_SHARE: Final = 0.0001
 
 _LEGEND: Final = ("", "WHAT", "BYTES", "SHARE", "PIECES", "FIRST AT")
@@ -203,8 +203,8 @@ def share(one: ByteClass, size: int | None) -> str:
         return ""
     if one.bytes is None or not size:
         return UNKNOWN
-    share = one.bytes / size
-    return f"{share:.2%}" if share >= _LEAST_SHARE else "<0.01%"
+    part = one.bytes / size
+    return f"{part:.2%}" if part >= _LEAST_SHARE else "<0.01%"
 
 
 # -- the header -------------------------------------------------------------------------------------
@@ -217,16 +217,8 @@ def _header(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
     tones = [APPEARANCES[piece.kind].tone for piece in sheet.header]
     small = header_is_small(sheet)
     yield from section(f"the header, {'magnified' if small else 'piece by piece'}", paint)
-    length = sheet.header_length or 0
     if small:
-        label = width(exact(sheet.header[-1].begin))
-        cell = max(1, -(-length // _room(columns, label)))
-        stretches = [Stretch(piece.begin, piece.begin + piece.length, of) for of, piece in enumerate(sheet.header)]
-        found = cells(stretches, 0, cell, -(-length // cell))
-        yield from sentence(f"{counted(length, 'byte')}; one cell is {_cell_words(cell)}", columns)
-        yield ""
-        yield _bar([(" ", "") if of is None else (marks[of], tones[of]) for of in found], 0, label, paint)
-        yield ""
+        yield from _magnified(sheet.header, sheet.header_length or 0, columns, paint)
     rows = [
         (mark, piece_words(piece, max(_LEAST_WORDS, columns - _FIGURES)), exact(piece.length), exact(piece.begin))
         for mark, piece in zip(marks, sheet.header, strict=True)
@@ -236,6 +228,19 @@ def _header(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
         if lens.region.kind == "header_padding":
             yield ""
             yield from _lens(lens, sheet, columns, paint)
+
+
+def _magnified(pieces: Sequence[Piece], length: int, columns: int, paint: Paint) -> Iterator[str]:
+    """The header in one row, with the marks of its pieces."""
+    label = width(exact(pieces[-1].begin))
+    cell = max(1, -(-length // _room(columns, label)))
+    drawn = list(zip(piece_marks(pieces), (APPEARANCES[piece.kind].tone for piece in pieces), strict=True))
+    stretches = [Stretch(piece.begin, piece.begin + piece.length, of) for of, piece in enumerate(pieces)]
+    found = cells(stretches, 0, cell, -(-length // cell))
+    yield from sentence(f"{counted(length, 'byte')}; one cell is {_cell_words(cell)}", columns)
+    yield ""
+    yield _bar([(" ", "") if of is None else drawn[of] for of in found], 0, label, paint)
+    yield ""
 
 
 def piece_marks(pieces: Sequence[Piece]) -> list[str]:

@@ -115,8 +115,10 @@ def _check(look: Look, choice: Choice) -> None:
         raise UsageError("show fields: --limit is 1 or more")
     if choice.within is not None and not 0 <= choice.within[0] < choice.within[1]:
         raise UsageError("show fields: --range is BEGIN:END, two file offsets, and BEGIN is before END")
+    if choice.tensor is None:
+        return
     names = [] if look.header is None else [_raw(tensor.name) for tensor in look.header.tensors]
-    if choice.tensor is not None and choice.tensor not in names:
+    if choice.tensor not in names:
         raise absent("tensor", choice.tensor, names, printable(look.path))
 
 
@@ -202,7 +204,7 @@ def _first(row: FieldRow, count: int) -> str:
     if not count:
         return ""
     if row.first_bytes is None:
-        return UNKNOWN if row.length else ""
+        return "" if row.kind == "missing" else UNKNOWN
     shown = row.first_bytes[: 3 * count - 1]
     return shown if row.length is not None and row.length <= count else f"{shown} ..."
 

@@ -24,12 +24,18 @@ _NAME_CELLS: Final = 16
 _NAME_LINES: Final = 4
 #: Longer texts are cut before they are measured: no terminal shows them.
 _CELL_CHARACTERS: Final = 1024
+_TYPE_CELLS: Final = 24
 _RUNS_SHOWN: Final = 24
 
 
 def name_shown(text: str, raw_base64: str | None) -> str:
     """A name for the eye, from its exact bytes where it is not text."""
     return printable(base64.b64decode(raw_base64) if raw_base64 else text, _CELL_CHARACTERS)
+
+
+def type_shown(text: str) -> str:
+    """A type for the eye: a dtype of a safetensors file is whatever stands there."""
+    return cut_left(printable(text, _CELL_CHARACTERS), _TYPE_CELLS)
 
 
 def shape_of(shape: Iterable[int]) -> list[str]:

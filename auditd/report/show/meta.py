@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal
@@ -18,21 +17,15 @@ from auditd.evidence.text import harmless_json, printable, quoted
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry, SafetensorsHeader
 from auditd.formats.gguf.elements import Element, is_whole, kept_elements
 from auditd.model.architecture import architecture
-from auditd.report.columns import cut_left, left, right, width, wrap
+from auditd.report.columns import wrap
 from auditd.report.declarations import shown_value
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
+from auditd.report.show.meta_table import raw_text, table
 from auditd.report.show.near import absent
 from auditd.report.show.setting import File, file_of, title
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
-_GAP: Final = "  "
-#: Longer keys are cut; a long value then has a line of its own.
-_KEY_CELLS: Final = 48
-_LEAST_KEY: Final = 12
-#: A value with less room than this stands on the line below if it is longer.
-_LEAST_VALUE: Final = 44
-_BELOW: Final = " " * 6
 _ARCHITECTURE_CHARACTERS: Final = 24
 #: Elements that are put into JSON at a time.
 _BATCH: Final = 1024
@@ -68,7 +61,8 @@ class ValueSheet(msgspec.Struct, frozen=True, kw_only=True):
 
     ``elements`` are all of an array's, in the forms of values in a record; text that is not UTF-8 is ``{"base64":
     ...}``, and an element of an array inside it ``[[its index in each array], value]``. ``elements_from`` is where all
-    of them come from: the header keeps them, the file was read again; null where only the beginning is known.
+    of them come from: the header keeps them, the file was read again; null where only the beginning is known, and for
+    what is no array.
     """
 
     schema: str = "model-auditd/show-value/1"
@@ -141,25 +135,28 @@ def value_sheet(
     """
     header = look.header
     rows = list(_rows(header))
-    keys = [_raw(row.key, row.key_base64) for row in rows]
+    keys = [raw_text(row.key, row.key_base64) for row in rows]
     if key not in keys:
         raise absent("metadata key", key, keys, printable(look.path))
     index = keys.index(key)
     entry = header.metadata[index] if isinstance(header, GgufHeader) else None
-    kept = entry is not None and is_whole(entry.value)
     return ValueSheet(
         file=file_of(look),
         entry=rows[index],
         offset=None if entry is None else entry.value_begin,
         length=None if entry is None else entry.end - entry.value_begin,
-        elements_from="header" if kept else "file" if following or elements is not None else None,
+        elements_from=_source(entry, read_again=following or elements is not None),
         elements=_elements_json(entry, elements),
         ending=ending(look),
     )
 
 
-def _raw(text: str, raw_base64: str | None) -> bytes:
-    return base64.b64decode(raw_base64) if raw_base64 else text.encode("utf-8")
+def _source(entry: MetadataEntry | None, *, read_again: bool) -> Literal["header", "file"] | None:
+    if entry is None or not isinstance(entry.value, ArrayValue):
+        return None
+    if is_whole(entry.value):
+        return "header"
+    return "file" if read_again else None
 
 
 def _elements_json(entry: MetadataEntry | None, elements: Iterable[Element] | None) -> msgspec.Raw | None:
@@ -194,7 +191,7 @@ def _meta_lines(sheet: MetaSheet, columns: int, paint: Paint) -> Iterator[str]:
     yield title("metadata of", sheet.file, columns, paint)
     if sheet.entries:
         yield ""
-        yield from _table(sheet.entries, columns, paint)
+        yield from table(sheet.entries, columns, paint)
     yield ""
     yield from wrap(_total(sheet), columns)
     if sheet.ending is not None:
@@ -215,82 +212,12 @@ def _total(sheet: MetaSheet) -> str:
     return f"{text}; by how the key begins: {', '.join(told)}, {groups.other:,} other"
 
 
-def _table(rows: Sequence[MetadataRow], columns: int, paint: Paint) -> Iterator[str]:
-    """Number, key, type, value; a value that has too little room beside its key stands below it."""
-    keys = [printable(_raw(row.key, row.key_base64)) for row in rows]
-    numbers = max(1, len(str(rows[-1].index)))
-    types = max(4, *(len(row.type) for row in rows))
-    beside = numbers + types + 3 * len(_GAP)
-    key_cells = max(_LEAST_KEY, min(_KEY_CELLS, max(map(width, keys)), columns - beside))
-    room = columns - beside - key_cells
-    yield paint(_GAP.join((right("n", numbers), left("key", key_cells), left("type", types), "value")), "label")
-    for row, key in zip(rows, keys, strict=True):
-        head = _GAP.join(
-            (right(str(row.index), numbers), left(cut_left(key, key_cells), key_cells), left(row.type, types))
-        )
-        value = _short(row, room) if room >= _LEAST_VALUE else _whole(row, room)
-        if value is not None:
-            yield f"{head}{_GAP}{value}".rstrip()
-        else:
-            yield head.rstrip()
-            yield f"{_BELOW}{_short(row, columns - len(_BELOW))}"
-
-
-def _whole(row: MetadataRow, room: int) -> str | None:
-    """The value if nothing of it has to be cut."""
-    value = _short(row, room)
-    return value if width(value) <= room and not _is_cut(row, value) else None
-
-
-def _is_cut(row: MetadataRow, value: str) -> bool:
-    return isinstance(row.value, str) and row.type == "string" and not value.endswith('"')
-
-
-def _short(row: MetadataRow, room: int) -> str:
-    if row.element_type is not None:
-        return _short_array(row, room)
-    if row.type != "string":
-        return shown_value(row.value)
-    return cut_text(_raw(str(row.value), row.value_base64), room)
-
-
-def _short_array(row: MetadataRow, room: int) -> str:
-    """How many of what; and which, where all of them are few and short."""
-    text = f"{exact(row.count)} of {row.element_type}"
-    if not row.preview or row.preview_complete is not True:
-        return text
-    whole = f"{text}: {', '.join(_element(item) for item in row.preview)}"
-    return whole if width(whole) <= room else text
-
-
-def _element(item: Scalar | ArrayPreview) -> str:
-    return shown_value(item)
-
-
-def cut_text(raw: bytes, cells: int) -> str:
-    """``raw`` between quotes, cut so that it and what is said of the rest fit into ``cells``: ``"Qwe" ... and 9 more bytes``."""
-    text = raw.decode("utf-8", "surrogateescape")
-    whole = quoted(text[: cells + 1], cells + 1)
-    if len(text) <= cells and width(whole) <= cells:
-        return whole
-    tail = f" ... and {len(raw):,} more bytes"
-    shown, used = "", 2 + len(tail)
-    for character in text[:cells]:
-        escaped = quoted(character)[1:-1]
-        used += width(escaped)
-        if used > cells:
-            break
-        shown += character
-    rest = len(raw) - len(shown.encode("utf-8", "surrogateescape"))
-    return f"{quoted(shown, len(shown) + 1)} ... and {counted(rest, 'more byte')}"
-
-
 # -- one value --------------------------------------------------------------------------------------
 
 
 def _value_lines(sheet: ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
     row = sheet.entry
-    yield title(f"{printable(_raw(row.key, row.key_base64))} in", sheet.file, columns, paint)
+    yield title(f"{printable(raw_text(row.key, row.key_base64))} in", sheet.file, columns, paint)
     yield from wrap(_what(sheet), columns)
     yield ""
     if row.element_type is None:
@@ -315,7 +242,7 @@ def _text_lines(row: MetadataRow) -> Iterator[str]:
     if row.type != "string":
         yield shown_value(row.value)
         return
-    for line in _raw(str(row.value), row.value_base64).split(b"\n"):
+    for line in raw_text(str(row.value), row.value_base64).split(b"\n"):
         yield printable(line)
 
 

@@ -18,13 +18,13 @@ from auditd.report.paint import plain
 from auditd.report.show.meta import (
     MetaSheet,
     ValueSheet,
-    cut_text,
     element_lines,
     lines,
     long_array,
     sheet,
     value_sheet,
 )
+from auditd.report.show.meta_table import cut_text
 from tests.builders import ARCHITECTURE, CASES, Array, Entry, gguf, safetensors, sketch, st_entry
 from tests.models import hero
 from tests.support.looks import looked, looked_at, twin_at

@@ -1,0 +1,159 @@
+"""Sets of files in the daemon: a place is judged once nothing in it has moved for a while.
+
+Whoever sees something move in a place marks it: a record that was made, an artifact that is gone, an index or a manifest
+that a scan came by. A set that stayed as it was leaves no new record; one that is no more is forgotten, and its alerts
+are cleared. A place that cannot be seen keeps what is known of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Final, NoReturn
+
+import msgspec
+import trio
+from msgspec.structs import replace
+
+from auditd.archive.store import Store
+from auditd.errors import InspectionStopped, StoreError
+from auditd.evidence.record import Producer, Severity
+from auditd.evidence.set_compose import compose_set
+from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.set_members import MemberFacts
+from auditd.evidence.set_record import SetEvidence
+from auditd.inspection.moment import now_text
+from auditd.inspection.sets import place_of, sets_of
+from auditd.service.bell import Bell
+from auditd.service.cancellation import check_cancelled, in_thread
+from auditd.service.recorder import FoundSet, Recorder
+from auditd.stores.files import Unknown
+from auditd.stores.stores import Stores
+
+#: Members whose facts are kept between two judgements; a set is judged again while its members come in.
+_MEMBERS_KEPT: Final = 512
+
+#: Longest wait for the next place to become due.
+_LONGEST_WAIT_SECONDS: Final = 3600.0
+
+
+class SetKeeper:
+    """Judges the sets of the places that are marked. Methods are called in the loop, :meth:`mark_from_thread` apart.
+
+    ``rules`` gives, for a path, who makes its records and with which severities; None if no root covers it.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        stores: Stores,
+        settle_seconds: float,
+        rules: Callable[[bytes], tuple[Producer, Mapping[str, Severity]] | None],
+    ) -> None:
+        self._recorder = recorder
+        self._stores = stores
+        self._settle_seconds = settle_seconds
+        self._rules = rules
+        #: Places that are to be judged, and when (the loop's clock).
+        self._due: dict[bytes, float] = {}
+        self._bell = Bell()
+        self._limiter = trio.CapacityLimiter(1)
+        self._facts: OrderedDict[str, MemberFacts] = OrderedDict()
+
+    def mark(self, path: bytes) -> None:
+        """Something moved at ``path``: its place is judged once it has stood still."""
+        self._due[place_of(path)] = trio.current_time() + self._settle_seconds
+        self._bell.ring()
+
+    def mark_from_thread(self, paths: Iterable[bytes]) -> None:
+        """The same from a worker thread, for places that a scan came by: one that is due anyway keeps its time."""
+        places = {place_of(path) for path in paths}
+        trio.from_thread.run_sync(self._mark_places, places)
+
+    def _mark_places(self, places: Iterable[bytes]) -> None:
+        due_at = trio.current_time() + self._settle_seconds
+        for place in places:
+            self._due.setdefault(place, due_at)
+        self._bell.ring()
+
+    async def keep(self) -> NoReturn:
+        """Judge what is due, for ever."""
+        while True:
+            now = trio.current_time()
+            for place in [place for place, due_at in self._due.items() if due_at <= now]:
+                del self._due[place]
+                await self._judge(place)
+            await self._recorder.write_set_lines()
+            next_due = min(self._due.values(), default=now + _LONGEST_WAIT_SECONDS)
+            await self._bell.wait(next_due - trio.current_time())
+
+    async def _judge(self, place: bytes) -> None:
+        rules = self._rules(place + b"/")
+        if rules is None:
+            return
+        try:
+            found = await in_thread(self._limiter, partial(self._entries, place, *rules))
+        except (Unknown, InspectionStopped):
+            # Not seen is not gone. A stop is delivered at the next checkpoint.
+            await trio.lowlevel.checkpoint()
+            return
+        except StoreError as error:
+            self._due[place] = trio.current_time() + self._settle_seconds
+            await self._recorder.store_failed(str(error))
+            return
+        if found is None:
+            self._due[place] = trio.current_time() + self._settle_seconds
+            return
+        await self._recorder.record_sets(place, found)
+
+    # --- in the thread -----------------------------------------------------------------------------------
+
+    def _entries(self, place: bytes, producer: Producer, severities: Mapping[str, Severity]) -> list[FoundSet] | None:
+        """Every set of the place; None while it is still moving."""
+        if not os.path.lexists(place):
+            return []
+        still = self._stands_still(place)
+        facts_of = partial(self._facts_of, self._recorder.store)
+        sets = sets_of(place, facts_of, self._stores, standing_still=still, checkpoint=check_cancelled)
+        entries = [self._entry(facts, producer, severities) for facts in sets]
+        # What may still come is not missing; it is looked at again.
+        return entries if still or all(entry.evidence.verdict != "in_progress" for entry in entries) else None
+
+    def _stands_still(self, place: bytes) -> bool:
+        try:
+            return time.time() - os.stat(place).st_mtime >= self._settle_seconds
+        except OSError as error:
+            raise Unknown from error
+
+    def _facts_of(self, store: Store, path: bytes) -> MemberFacts | None:
+        """What the last complete record of a file says of it."""
+        known = store.known(path)
+        if known is None or known.evidence_id is None:
+            return None
+        facts = self._facts.pop(known.evidence_id, None)
+        if facts is None:
+            evidence = store.evidence(known.evidence_id)
+            facts = None if evidence is None else MemberFacts.of(evidence)
+        if facts is not None:
+            self._facts[known.evidence_id] = facts
+            while len(self._facts) > _MEMBERS_KEPT:
+                self._facts.popitem(last=False)
+        return facts
+
+    def _entry(self, facts: SetFacts, producer: Producer, severities: Mapping[str, Severity]) -> FoundSet:
+        evidence = compose_set(
+            facts, producer=producer, trigger="change", recorded_at=now_text(), severities=severities
+        )
+        name = facts.directory + b"/" + facts.name.encode("utf-8", "surrogateescape")
+        return FoundSet(name, evidence, _state(evidence))
+
+
+def _state(evidence: SetEvidence) -> str:
+    """What was found, without the time and the numbers of records: the same again needs no new record."""
+    members = [replace(member, evidence_id=None) for member in evidence.set.members or ()]
+    found = (evidence.verdict, replace(evidence.set, members=members), evidence.findings)
+    return sha256(msgspec.json.encode(found)).hexdigest()
