@@ -71,7 +71,7 @@ class InspectSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSettings:
-    """When files are looked at. The slow re-hash of everything is not in this version: ``scrub_*`` do nothing yet."""
+    """When files are looked at. ``scrub_days`` is the period in which everything is hashed again, 0 for never."""
 
     settle_seconds: Seconds = 10
     rescan_seconds: Seconds = 300
@@ -308,9 +308,7 @@ _TABLES: Final[dict[str, tuple[type, dict[str, _Rule]]]] = {
 }
 
 #: Settings that are taken, and that nothing in this version acts upon.
-WITHOUT_EFFECT: Final = frozenset(
-    {"schedule.scrub_days", "schedule.scrub_bytes_per_second", "notify.webhook", "notify.listen"}
-)
+WITHOUT_EFFECT: Final = frozenset({"notify.webhook", "notify.listen"})
 
 _ROOT_RULES: Final[dict[str, _Rule]] = {
     "path": _directory,

@@ -73,3 +73,21 @@ class SetEntry:
     evidence: SetEvidence
     state: str
     alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScrubPlan:
+    """Where the re-hash of everything stands.
+
+    ``path``, ``identity`` and ``hashed_at`` (wall-clock seconds, None: never hashed) are of the artifact that waits
+    longest, None if there is none; ``next_at`` is when its turn comes. ``finished_since`` is set once everything was
+    hashed since a pass began, with the time of that begin.
+    """
+
+    artifacts: int
+    total_bytes: int
+    path: bytes | None
+    identity: str | None
+    hashed_at: float | None
+    next_at: float
+    finished_since: float | None

@@ -88,6 +88,7 @@ CREATE TABLE artifacts (
     standing    TEXT,                  -- key of what else its store said
     hashed_at   REAL                   -- when all of this state was hashed
 ) WITHOUT ROWID;
+CREATE INDEX artifacts_by_hash ON artifacts (hashed_at);
 """
 
 #: The last record of each set of files.

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
-from auditd.archive import pruning, sets, statements
+from auditd.archive import pruning, scrubbing, sets, statements
 from auditd.archive.connection import connect_reader, connect_writer, take_lock
 from auditd.archive.records import RecordError, decode, divide, encoded
-from auditd.archive.rows import Alert, Entry, SetEntry, Stored
+from auditd.archive.rows import Alert, Entry, ScrubPlan, SetEntry, Stored
 from auditd.archive.state import Fingerprint, Known
 from auditd.errors import StoreError
 from auditd.evidence.history import Earlier, Seen
@@ -318,6 +318,20 @@ class Store:
     def count_sets(self) -> dict[str, int]:
         """How many sets have which verdict."""
         return self._call(sets.counts)
+
+    # --- scrub -------------------------------------------------------------------------------------------
+
+    def scrub_plan(self, now: float) -> ScrubPlan:
+        """Where the re-hash of everything stands at ``now`` (wall-clock seconds)."""
+        return self._change(lambda connection: scrubbing.plan(connection, now))
+
+    def begin_scrub(self, now: float) -> None:
+        """A pass over everything begins."""
+        self._change(lambda connection: scrubbing.begin(connection, now))
+
+    def put_scrub_off(self, moment: float) -> None:
+        """The next artifact has its turn at ``moment``."""
+        self._change(lambda connection: scrubbing.put_off(connection, moment))
 
     # --- first bytes -------------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "Do not load it. Check the disk and the memory of this host, then fetch the file again.",
     ),
     "size_mismatch": FindingKind(
-        "critical", "truncated", "the size is not the one that was published", "Do not load it. " + _AGAIN
+        "critical", "mismatch", "the size is not the one that was published", "Do not load it. " + _AGAIN
     ),
     "unstable_read": FindingKind(
         "critical",

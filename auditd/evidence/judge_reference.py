@@ -82,7 +82,7 @@ def _of_size(look: Look) -> Iterator[Judged]:
         subject="artifact.size",
         expected=promised,
         actual=look.size,
-        verdict_override="truncated" if look.size < promised else "mismatch",
+        verdict_override="truncated" if look.size < promised else None,
     )
 
 

@@ -37,6 +37,7 @@ _INDEX: Final = re.compile(rb"(?P<stem>.+)\.safetensors\.index(?P<variant>\.[A-Z
 #: What a downloader appends to the name that the file will have.
 _UNFINISHED_TAIL: Final = re.compile(rb"(?:\.[A-Za-z]+|-partial(?:-[0-9]+)?)\Z")
 _CONTROL_FILE: Final = b".aria2"
+_SAFETENSORS: Final = b".safetensors"
 
 #: Names that a listing keeps of one directory. Real sets have at most some thousands of files.
 KEPT_NAMES: Final = 200_000
@@ -106,6 +107,13 @@ def finished_name(name: bytes) -> bytes | None:
     return _UNFINISHED_TAIL.sub(b"", name) if is_unfinished_name(name) else None
 
 
+def _concerns_sets(name: bytes) -> bool:
+    """Whether a listing keeps the name while it has room."""
+    if name.lower().endswith(_SAFETENSORS) or series_of(name) is not None:
+        return True
+    return index_stem(name) is not None or finished_name(name) is not None
+
+
 class Listing:
     """The names of one directory as they come, and of these only what has to do with sets."""
 
@@ -126,7 +134,7 @@ class Listing:
     def add(self, name: bytes) -> None:
         """Take one more name."""
         if self._kept >= KEPT_NAMES:
-            self.cut = True
+            self.cut = self.cut or _concerns_sets(name)
         elif self._take(name):
             self._kept += 1
 
@@ -143,7 +151,7 @@ class Listing:
         if (numbered := series_of(name)) is not None:
             series, number = numbered
             self.series.setdefault(series, {})[number] = name
-        if name.lower().endswith(b".safetensors"):
+        if name.lower().endswith(_SAFETENSORS):
             self.safetensors.add(name)
             return True
         return numbered is not None

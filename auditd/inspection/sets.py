@@ -58,7 +58,7 @@ def sets_of(
         for candidate in candidates(directory, checkpoint=checkpoint):
             members = {entry.name: facts_of(entry.path) for entry in candidate.entries}
             known = {name: facts for name, facts in members.items() if facts is not None}
-            facts = assess(candidate, known, standing_still=standing_still)
+            facts = assess(candidate, known, standing_still=standing_still, pause=checkpoint)
             if facts is not None:
                 yield facts
     store = stores.rooted_at(place)
@@ -129,7 +129,7 @@ class SetsOnTheWay:
             members = {
                 entry.name: self._members[entry.path] for entry in candidate.entries if entry.path in self._members
             }
-            facts = assess(candidate, members, standing_still=True)
+            facts = assess(candidate, members, standing_still=True, pause=self._checkpoint)
             if facts is not None:
                 yield facts
         self._place = None

@@ -43,6 +43,7 @@ from auditd.service.logging import Events, Output, open_events, path_fields
 from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
 from auditd.service.scanner import Scanner, is_below
 from auditd.service.scheduler import RootRules, Scheduler
+from auditd.service.scrub import Scrubber, root_of
 from auditd.service.sets import SetKeeper
 from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watcher import RootKeeper
@@ -233,6 +234,7 @@ class _Parts:
     recorder: Recorder
     scheduler: Scheduler
     sets: SetKeeper
+    scrubber: Scrubber
     keepers: list[RootKeeper]
 
 
@@ -272,7 +274,10 @@ class Generation:
             rescan=lambda: _rescan(keepers),
             promises=promises_of(Stores()),
             moved=sets.mark,
+            ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
+        paths = [os.fsencode(root.path) for root in settings.roots]
+        scrubber = Scrubber(settings.schedule, recorder, self._events, scheduler.put, lambda path: root_of(path, paths))
 
         async def after_scan() -> None:
             scheduler.scanned()
@@ -303,7 +308,7 @@ class Generation:
             )
             for index, root in enumerate(settings.roots)
         )
-        return _Parts(board, recorder, scheduler, sets, keepers)
+        return _Parts(board, recorder, scheduler, sets, scrubber, keepers)
 
     def _set_rules(self, path: bytes) -> tuple[Producer, Mapping[str, Severity]] | None:
         """Who makes the record of a set at ``path``, and with which severities; None if no root covers it."""
@@ -344,6 +349,7 @@ class Generation:
                     services.start_soon(parts.scheduler.turn, self._notifier, watchdog_seconds())
                     services.start_soon(parts.scheduler.work)
                     services.start_soon(parts.sets.keep)
+                    services.start_soon(self._scrub)
                     services.start_soon(self._announce_ready)
                     services.start_soon(self._report)
                     services.start_soon(self._each_minute)
@@ -389,6 +395,12 @@ class Generation:
                 overrides = applied(self.settings, root).severities
                 return configured_severity(alert.code, overrides) if known else alert.severity
         return None
+
+    async def _scrub(self) -> NoReturn:
+        """Re-hash what is old, once every root was looked at."""
+        for keeper in self._parts.keepers:
+            await keeper.first_look.wait()
+        await self._parts.scrubber.run()
 
     async def _announce_ready(self) -> None:
         """READY once every root was looked at or is blind; until then ask systemd for time."""

@@ -43,7 +43,7 @@ def type_of(path: bytes, mountinfo: bytes) -> str:
     return found
 
 
-def is_silent(path: bytes) -> bool:
-    """Whether changes below ``path`` may come without an event."""
+def silent_type(path: bytes) -> str:
+    """The type of the file system at ``path`` if changes there may come without an event, else ``""``."""
     kind = type_of(os.path.realpath(path), read())
-    return kind.partition(".")[0] in SILENT_TYPES
+    return kind if kind.partition(".")[0] in SILENT_TYPES else ""

@@ -90,16 +90,19 @@ class Scheduler:
         rescan: Callable[[], None],
         promises: Promises = nobody_promises,
         moved: Callable[[bytes], None] = lambda _: None,
+        ended: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self.settler = Settler(schedule.settle_seconds, schedule.queue)
         self.queue = WorkQueue(schedule.queue)
         self._rules = rules
         self._limits = limits
+        self._schedule = schedule
         self._recorder = recorder
         self._board = board
         self._rescan = rescan
         self._promises = promises
         self._moved = moved
+        self._ended = ended
         self._turn = Bell()
         self._work = Bell()
 
@@ -160,6 +163,11 @@ class Scheduler:
                 continue
             if not self.queue.holds(index) and not self.settler.holds(index):
                 root.pass_at = root.scanned_at
+
+    def put(self, job: Job) -> None:
+        """Have a file inspected when nothing more urgent is due."""
+        self.queue.put(job)
+        self._turn.ring()
 
     def scanned(self) -> None:
         """A scanner has finished a look, and what it found was offered."""
@@ -236,6 +244,7 @@ class Scheduler:
             self._board.in_hand.append(job)
         finally:
             self._board.in_hand.remove(job)
+            self._ended(job.path)
 
     async def _attempted(self, job: Job, watch: Watch) -> _Attempt:
         reading = (job, watch)
@@ -313,6 +322,8 @@ class Scheduler:
             now=time.time(),
             promise=promise,
         )
+        if wanted is Need.NOTHING and job.trigger == "scrub":
+            wanted = Need.DIGEST
         if wanted is Need.NOTHING:
             return None
         if wanted is Need.LATER:
@@ -342,10 +353,15 @@ class Scheduler:
             trigger=job.trigger,
             hash_mode=asked,
             layout=rules.layout,
-            bytes_per_second=self._limits.read_bytes_per_second,
+            bytes_per_second=self._rate(job),
             severities=rules.severities,
             parts=rules.digests,
         )
+
+    def _rate(self, job: Job) -> int:
+        """Bytes a second: the slower of the two limits for a scrub; 0 is none."""
+        rates = [self._limits.read_bytes_per_second, self._schedule.scrub_bytes_per_second * (job.trigger == "scrub")]
+        return min((rate for rate in rates if rate), default=0)
 
     async def _keep_result(self, result: Result) -> None:
         evidence = result.evidence

@@ -133,7 +133,7 @@ class HubRepository:
             store=STORE,
             names=self._names(found, index),
             references=() if reference is None else (reference,),
-            role=_role_of(found) if found else _role_by_head(path, status),
+            role=_role_of(found) if found else role_by_head(path, status),
             remarks=(_ORPHAN,) if orphan else (),
         )
 
@@ -258,7 +258,8 @@ def _role_of(found: list[tuple[bytes, bytes]]) -> Role:
     return "model" if any(is_model_name(os.path.basename(file)) for _, file in found) else "other"
 
 
-def _role_by_head(path: bytes, status: os.stat_result | None) -> Role:
+def role_by_head(path: bytes, status: os.stat_result | None) -> Role:
+    """Of a blob that nothing names, its first bytes tell whether it is a model."""
     size = 0 if status is None else status.st_size
     return "model" if is_plausible_head(head_of(path, _HEAD_BYTES), size) else "other"
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from auditd.evidence.promise import Promise, Remark
 from auditd.stores.files import Unknown, is_file, link_target, plain_parts, read_small
-from auditd.stores.huggingface import STORE, HubRepository
+from auditd.stores.huggingface import STORE, HubRepository, role_by_head
 from auditd.stores.memory import Memory
 from auditd.stores.together import together
 
@@ -54,20 +54,21 @@ class SharedBlobs:
         try:
             lines = read_small(path + b".refs", _REFS_BYTES).split(b"\n")
         except Unknown:
-            return Promise(STORE)
+            return Promise(STORE, role=role_by_head(path, status))
         links = dict.fromkeys(islice(self._links(lines, path), _LINKS))
         if not links:
-            return Promise(STORE, remarks=(_ORPHAN,))
+            return Promise(STORE, role=role_by_head(path, status), remarks=(_ORPHAN,))
         return together(self._of(link, status) for link in links)
 
     def _links(self, lines: list[bytes], path: bytes) -> Iterator[bytes]:
+        blob = os.path.normpath(path)
         for line in lines:
             parts = plain_parts(line)
             if parts is None or len(parts) != _LINK_PARTS or parts[1] != b"blobs":
                 continue
             link = os.path.join(self.hub, line)
             target = link_target(link)
-            if target is not None and os.path.normpath(os.path.join(os.path.dirname(link), target)) == path:
+            if target is not None and os.path.normpath(os.path.join(os.path.dirname(link), target)) == blob:
                 yield link
 
     def _of(self, link: bytes, status: os.stat_result | None) -> Promise:

@@ -187,7 +187,7 @@ def _repositories(home: bytes) -> Iterator[str]:
 
 
 def _not_found(what: str, wanted: str, there: Iterable[str], places: Iterable[bytes]) -> UsageError:
-    """The error that says it with the nearest names that are there, or any, or where was looked, and where it could not be."""
+    """The error that says it with the nearest names that are there, or any, or where was looked and could not be."""
     names = sorted(set(islice(there, _COMPARED)))
     near = difflib.get_close_matches(wanted, names, _SHOWN, 0.5) or names[:_SHOWN]
     seen, hidden = _looked_in(places)

@@ -15,7 +15,8 @@ from typing import Final
 
 from auditd.evidence.set_candidate import Candidate, Entry, IndexCandidate, Numbered, Rival, SplitCandidate
 from auditd.evidence.set_index import INDEX_BYTES, Index, IndexProblem, parse_index
-from auditd.evidence.set_names import Listing, Series, index_stem, series_of
+from auditd.evidence.set_names import KEPT_NAMES, Listing, Series, index_stem, series_of
+from auditd.evidence.text import quoted
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, read_small
 
 #: Nothing stands there, or a link that leads to nothing.
@@ -28,7 +29,8 @@ def candidates(
     """Yield what may be a set in ``directory`` (not below it), in a fixed order.
 
     A link to an index is followed if it leads below ``within``, by default the directory itself or, in a snapshot of a
-    Hugging Face cache, the model's directory. Raises ``Unknown`` for a directory that is there and cannot be read.
+    Hugging Face cache, the model's directory. Raises ``Unknown`` for a directory that is there and cannot be read, or
+    has more names that may belong to sets than are kept: what is missing could not be told from what was left out.
     """
     listing = Listing()
     for name, kind in entries_of(directory, checkpoint):
@@ -41,6 +43,8 @@ def candidates_of(
     listing: Listing, directory: bytes, *, within: bytes | None = None, checkpoint: Checkpoint = carry_on
 ) -> Iterator[Candidate]:
     """The same for names that the caller has gone through already."""
+    if listing.cut:
+        raise Unknown(f"more than {KEPT_NAMES:,} names in {quoted(directory)} may belong to sets")
     place = _Directory(directory, listing, within or reach_of(directory), checkpoint)
     yield from place.splits()
     yield from place.indexed()

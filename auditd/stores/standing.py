@@ -87,8 +87,8 @@ def standing(
     status: os.stat_result | None,
     names: tuple[str, ...] = (),
 ) -> Standing:
-    """The standing of a file that is there, with the size and time of its ``status``; a link's own size is none."""
+    """The standing of a file that is there, with the size and time of its ``status``; what is no regular file has no size."""
     if status is None:
         return Standing(kind, store, path, message, names)
-    size = None if stat.S_ISLNK(status.st_mode) else status.st_size
+    size = status.st_size if stat.S_ISREG(status.st_mode) else None
     return Standing(kind, store, path, message, names, size, status.st_mtime_ns)

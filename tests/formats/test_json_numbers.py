@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from auditd.evidence.record import Evidence
-
 from auditd.formats.strict_json import _is_double
 from tests.builders import codes, finding, look_at, safetensors
 

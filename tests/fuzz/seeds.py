@@ -8,6 +8,7 @@ import json
 import struct
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from tests.builders import (
@@ -135,6 +136,7 @@ def _directory(names: Sequence[bytes], offsets: Sequence[int]) -> bytes:
     return head + b"".join(rows)
 
 
+@cache
 def adversarial(count: int) -> dict[str, bytes]:
     """Headers whose parts number ``count``, each against one weakness that readers have had."""
     distinct = [b"t%d" % index for index in range(count)]
@@ -184,6 +186,7 @@ def _texts(raw: bytes, count: int) -> bytes:
     return head + struct.pack("<IIQ", 9, 8, count) + raw
 
 
+@cache
 def pointed() -> dict[str, bytes]:
     """Short files with one figure that allocates, loops, wraps or recurses in a reader that believes it."""
     made: dict[str, bytes] = {}

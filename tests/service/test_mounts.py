@@ -38,4 +38,4 @@ def test_no_table_says_nothing() -> None:
 
 def test_this_machine() -> None:
     assert mounts.type_of(b"/proc", mounts.read()) == "proc"
-    assert not mounts.is_silent(b"/proc")
+    assert not mounts.silent_type(b"/proc")

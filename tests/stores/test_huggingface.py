@@ -148,7 +148,7 @@ def test_an_unfinished_download_says_whether_it_can_be_resumed(tmp_path: Path, p
 def test_refs_alone_are_no_download(tmp_path: Path, stores: Stores) -> None:
     repo = repository(tmp_path)
     ref(repo)
-    assert [item.kind for item in stores.survey(bytes(tmp_path))] == ["nothing_downloaded"]
+    assert [(item.kind, item.size) for item in stores.survey(bytes(tmp_path))] == [("nothing_downloaded", None)]
     (facts,) = stores.models(bytes(tmp_path))
     assert (facts.kind, facts.name, facts.members) == ("hf_snapshot", "org/name@main", ())
     assert [remark.code for remark in facts.remarks] == ["set_incomplete"]
@@ -240,6 +240,16 @@ def test_a_shared_blob_is_what_its_links_are_named(tmp_path: Path, promise: Aske
     assert [facts.members[0].path for facts in stores.models(bytes(tmp_path))] == [bytes(stored)] * 2
 
 
+def test_a_roundabout_path_leads_to_the_same(tmp_path: Path, promise: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = shared(tmp_path / "hub", WEIGHTS, repository(tmp_path / "hub"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    relative = Path("..") / stored.relative_to(tmp_path)
+    assert promise(relative) == promise(stored)
+    own = snapshot(repository(tmp_path / "hub", "org/own"), "own.gguf", b"own").resolve()
+    assert promise(Path("..") / own.relative_to(tmp_path)) == promise(own)
+
+
 def test_a_line_whose_link_leads_elsewhere_counts_for_nothing(tmp_path: Path, promise: Asked) -> None:
     stored = shared(tmp_path, WEIGHTS, repository(tmp_path, "org/a"))
     other = snapshot(repository(tmp_path, "org/b"), "other.safetensors", b"other").resolve()
@@ -257,6 +267,8 @@ def test_a_shared_blob_without_its_list_is_unknown(tmp_path: Path, promise: Aske
     link = repository(tmp_path) / "snapshots" / COMMIT / "model.safetensors"
     known = stores.promise(bytes(stored), given=bytes(link))
     assert known.references == (Reference("sha256", sha256(WEIGHTS), "blob name"),)
+    stored.write_bytes(b"text")
+    assert promise(stored) == Promise(store="huggingface", role="other")
 
 
 def test_a_name_of_64_digits_alone_promises_nothing(tmp_path: Path, promise: Asked) -> None:

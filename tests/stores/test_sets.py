@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditd.evidence import set_names
 from auditd.evidence.set_assess import assess
 from auditd.evidence.set_candidate import IndexCandidate, SplitCandidate
 from auditd.evidence.set_members import MemberFacts
 from auditd.evidence.set_names import Listing
+from auditd.stores.files import Unknown
 from auditd.stores.sets import candidates, candidates_of, lone
 from tests.builders import CASES, Tensor, look, property_test, simple
 from tests.support.sets import (
@@ -514,6 +516,16 @@ def test_a_place_without_sets(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(shard(None, None, None, ["a"]))
     assert judged(tmp_path) == []
     assert list(candidates(os.fsencode(tmp_path / "nothing"))) == []
+
+
+def test_a_place_with_more_names_than_are_kept_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(set_names, "KEPT_NAMES", 2)
+    split(tmp_path, "m", ["a"], ["b"])
+    (tmp_path / "notes.txt").write_bytes(b"")
+    assert only(tmp_path).verdict == "sound"
+    split(tmp_path, "n", ["a"])
+    with pytest.raises(Unknown):
+        list(candidates(os.fsencode(tmp_path)))
 
 
 # --- properties

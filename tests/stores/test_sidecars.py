@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auditd.evidence.promise import NOTHING, Promise, Reference
 from auditd.stores.sidecar import LISTS, parse_list
+from auditd.stores.signing import parse_bundle
 from auditd.stores.stores import Stores
+from tests.builders import property_test
 from tests.stores.trees import COMMIT, git_sha1, sha256, write
 
 Asked = Callable[[Path], Promise]
@@ -284,3 +289,39 @@ def test_a_signed_list_speaks_of_the_directories_below(tmp_path: Path, promise: 
 def test_a_bundle_of_something_else_says_nothing(document: Any, file: Path, promise: Asked) -> None:
     write(file.with_name("model.sig"), json.dumps(document).encode())
     assert promise(file) == NOTHING
+
+
+# --- any bytes
+
+LINES = st.lists(
+    st.tuples(st.sampled_from([DIGEST, OTHER, DIGEST.upper(), "\\" + DIGEST, "SHA256 (", ""]), st.text(max_size=12)),
+    max_size=8,
+)
+
+
+@property_test(60)
+@given(st.binary(max_size=200) | LINES.map(lambda lines: "\n".join(f"{head}  {name}" for head, name in lines).encode()))
+def test_any_bytes_are_a_list_of_digests_by_paths_that_lead_down(raw: bytes) -> None:
+    for name, digest in parse_list(raw).items():
+        assert re.fullmatch("[0-9a-f]{64}", digest)
+        assert not {b"", b".", b".."} & set(name.split(b"/"))
+        assert b"\0" not in name
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from([DIGEST, SIGNED, "sha256"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["subject", "predicate", "resources", "name", "digest", "algorithm"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@property_test(60)
+@given(
+    st.binary(max_size=100)
+    | JSON.map(lambda part: json.dumps({**bundle({"predicateType": SIGNED, "predicate": part})}).encode())
+)
+def test_any_bytes_are_a_signed_list_or_none(raw: bytes) -> None:
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in parse_bundle(raw).values())

@@ -1,0 +1,58 @@
+"""Where the re-hash of everything stands: the statements for :class:`auditd.archive.store.Store`."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from auditd.archive.rows import ScrubPlan
+from auditd.archive.state import Fingerprint
+
+_BEGUN: Final = "scrub_begun"
+_NEXT: Final = "scrub_next"
+
+#: What waits longest: never hashed first. One whose last try came to nothing has its own delay.
+_OLDEST: Final = """
+SELECT path, identity, hashed_at FROM artifacts
+WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?)
+ORDER BY hashed_at LIMIT 1
+"""
+
+
+def plan(connection: sqlite3.Connection, now: float) -> ScrubPlan:
+    """The plan at ``now`` (wall-clock seconds)."""
+    artifacts, total = _amount(connection)
+    path, identity, hashed_at = connection.execute(_OLDEST, (now,)).fetchone() or (None, None, None)
+    begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
+    if begun is None:
+        begin(connection, now)
+    done = begun is not None and artifacts > 0 and hashed_at is not None and hashed_at >= begun
+    return ScrubPlan(artifacts, total, path, identity, hashed_at, next_at, begun if done else None)
+
+
+def _amount(connection: sqlite3.Connection) -> tuple[int, int]:
+    """How many artifacts are known, and their bytes."""
+    artifacts = total = 0
+    for (identity,) in connection.execute("SELECT identity FROM artifacts WHERE identity IS NOT NULL"):
+        artifacts += 1
+        total += max(0, Fingerprint.parse(identity).size)
+    return artifacts, total
+
+
+def begin(connection: sqlite3.Connection, now: float) -> None:
+    """A pass over everything begins."""
+    _put(connection, _BEGUN, now)
+
+
+def put_off(connection: sqlite3.Connection, moment: float) -> None:
+    """The next artifact has its turn at ``moment``."""
+    _put(connection, _NEXT, moment)
+
+
+def _counter(connection: sqlite3.Connection, name: str) -> float | None:
+    row = connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0] / 1000
+
+
+def _put(connection: sqlite3.Connection, name: str, moment: float) -> None:
+    connection.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, round(moment * 1000)))
