@@ -33,7 +33,7 @@ pytest.importorskip("safetensors", reason="the safetensors package is not instal
 from tests.fuzz import peers
 
 #: Damaged files of each format.
-DAMAGED = 60
+DAMAGED = 30
 
 
 def examples() -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from auditd.archive.state import Known
 from auditd.evidence.record import Evidence, Severity
-from auditd.evidence.set_record import SetEvidence
+from auditd.evidence.sets.record import SetEvidence
 
 AlertEvent: TypeAlias = Literal["alert_raised", "alert_changed", "alert_repeated", "alert_cleared"]
 ClearedAs: TypeAlias = Literal["repaired", "removed", "superseded", "configuration"]
@@ -76,7 +76,7 @@ class SetEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ScrubPlan:
+class ScrubTurn:
     """Where the re-hash of everything stands.
 
     ``path``, ``identity`` and ``hashed_at`` (wall-clock seconds, None: never hashed) are of the artifact that waits
@@ -84,10 +84,8 @@ class ScrubPlan:
     hashed since a pass began, with the time of that begin.
     """
 
-    artifacts: int
-    total_bytes: int
-    path: bytes | None
-    identity: str | None
-    hashed_at: float | None
-    next_at: float
-    finished_since: float | None
+    path: bytes | None = None
+    identity: str | None = None
+    hashed_at: float | None = None
+    next_at: float = 0.0
+    finished_since: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from auditd.archive.rows import ScrubPlan
+from auditd.archive.rows import ScrubTurn
 from auditd.archive.state import Fingerprint
 
 _BEGUN: Final = "scrub_begun"
@@ -19,24 +19,23 @@ ORDER BY hashed_at LIMIT 1
 """
 
 
-def plan(connection: sqlite3.Connection, now: float) -> ScrubPlan:
-    """The plan at ``now`` (wall-clock seconds)."""
-    artifacts, total = _amount(connection)
-    path, identity, hashed_at = connection.execute(_OLDEST, (now,)).fetchone() or (None, None, None)
-    begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
-    if begun is None:
-        begin(connection, now)
-    done = begun is not None and artifacts > 0 and hashed_at is not None and hashed_at >= begun
-    return ScrubPlan(artifacts, total, path, identity, hashed_at, next_at, begun if done else None)
-
-
-def _amount(connection: sqlite3.Connection) -> tuple[int, int]:
-    """How many artifacts are known, and their bytes."""
+def amount(connection: sqlite3.Connection) -> tuple[int, int]:
+    """How many artifacts are known, and their bytes: every row is looked at."""
     artifacts = total = 0
     for (identity,) in connection.execute("SELECT identity FROM artifacts WHERE identity IS NOT NULL"):
         artifacts += 1
         total += max(0, Fingerprint.parse(identity).size)
     return artifacts, total
+
+
+def turn(connection: sqlite3.Connection, now: float) -> ScrubTurn:
+    """Whose turn it is at ``now`` (wall-clock seconds); the first one begins a pass."""
+    path, identity, hashed_at = connection.execute(_OLDEST, (now,)).fetchone() or (None, None, None)
+    begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
+    if begun is None:
+        begin(connection, now)
+    done = begun is not None and hashed_at is not None and hashed_at >= begun
+    return ScrubTurn(path, identity, hashed_at, next_at, begun if done else None)
 
 
 def begin(connection: sqlite3.Connection, now: float) -> None:

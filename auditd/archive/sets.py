@@ -10,7 +10,7 @@ import msgspec
 from auditd.archive.records import RecordError, pack, unpack
 from auditd.archive.rows import Alert, SetEntry
 from auditd.archive.statements import put_alert
-from auditd.evidence.set_record import SetEvidence, decode_set, encode_set
+from auditd.evidence.sets.record import SetEvidence, decode_set, encode_set
 from auditd.evidence.text import printable
 
 

@@ -16,12 +16,12 @@ from typing import Any, Final, Self, TypeVar
 from auditd.archive import pruning, scrubbing, sets, statements
 from auditd.archive.connection import connect_reader, connect_writer, take_lock
 from auditd.archive.records import RecordError, decode, divide, encoded
-from auditd.archive.rows import Alert, Entry, ScrubPlan, SetEntry, Stored
+from auditd.archive.rows import Alert, Entry, ScrubTurn, SetEntry, Stored
 from auditd.archive.state import Fingerprint, Known
 from auditd.errors import StoreError
 from auditd.evidence.history import Earlier, Seen
 from auditd.evidence.record import Evidence
-from auditd.evidence.set_record import SetEvidence
+from auditd.evidence.sets.record import SetEvidence
 from auditd.evidence.text import printable
 
 #: Rows read under the lock at a time.
@@ -321,9 +321,13 @@ class Store:
 
     # --- scrub -------------------------------------------------------------------------------------------
 
-    def scrub_plan(self, now: float) -> ScrubPlan:
+    def scrub_amount(self) -> tuple[int, int]:
+        """How many artifacts there are to hash, and their bytes. Takes as long as there are artifacts."""
+        return self._call(scrubbing.amount)
+
+    def scrub_turn(self, now: float) -> ScrubTurn:
         """Where the re-hash of everything stands at ``now`` (wall-clock seconds)."""
-        return self._change(lambda connection: scrubbing.plan(connection, now))
+        return self._change(lambda connection: scrubbing.turn(connection, now))
 
     def begin_scrub(self, now: float) -> None:
         """A pass over everything begins."""

@@ -16,9 +16,9 @@ from auditd.cli.status import Status, status_from, status_of, worst
 from auditd.cli.targets import Target, targets
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import InspectionStopped, UsageError
-from auditd.evidence.set_compose import compose_set
-from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_record import encode_set, set_summary
+from auditd.evidence.sets.compose import compose_set
+from auditd.evidence.sets.facts import SetFacts
+from auditd.evidence.sets.record import encode_set, set_summary
 from auditd.evidence.text import printable
 from auditd.inspection.inspector import inspect
 from auditd.inspection.moment import now_text

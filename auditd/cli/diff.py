@@ -17,13 +17,13 @@ from auditd.cli.options import add_look, also_not_seen, located
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import UsageError
-from auditd.evidence import dump
 from auditd.evidence.compose import compose
 from auditd.evidence.difference.compare import LIMIT, difference
 from auditd.evidence.difference.elements import element_change, with_elements
 from auditd.evidence.difference.record import Difference, Source
 from auditd.evidence.difference.subject import Subject
-from auditd.evidence.dump_rows import SCHEMA as DUMP_SCHEMA
+from auditd.evidence.dump import codec as dump
+from auditd.evidence.dump.rows import SCHEMA as DUMP_SCHEMA
 from auditd.evidence.look import Look
 from auditd.evidence.record import SCHEMA as RECORD_SCHEMA
 from auditd.evidence.record import Evidence

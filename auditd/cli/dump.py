@@ -17,11 +17,11 @@ from auditd.cli.show_source import look_of, status_of_look
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
-from auditd.evidence import dump
 from auditd.evidence.compose import compose
 from auditd.evidence.difference.compare import difference
 from auditd.evidence.difference.record import Source
 from auditd.evidence.difference.subject import Subject
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
 from auditd.evidence.text import printable

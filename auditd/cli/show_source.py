@@ -10,8 +10,8 @@ from auditd.cli.interruption import Interruption
 from auditd.cli.options import Look as Looking
 from auditd.cli.status import Status, status_from
 from auditd.cli.terminal import Terminal, progress_of
-from auditd.evidence import dump
 from auditd.evidence.compose import outcome_of
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.findings import severity_of
 from auditd.evidence.judge import judge
 from auditd.evidence.look import Look

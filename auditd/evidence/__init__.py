@@ -4,6 +4,5 @@
 finding codes, ``compose`` the way from declarations and figures to a record, ``canonical`` the bytes that
 ``evidence_id`` is taken over.
 
-The modules ``set_*`` are the same for sets of files: ``set_names`` and ``set_index`` say what belongs together,
-``set_assess`` whether it is there, ``set_findings`` is the table of codes, ``set_record`` the types.
+``sets`` is the same for sets of files, ``dump`` a header alone as JSON, ``difference`` what two records say differently.
 """

@@ -8,7 +8,7 @@ from typing import Final
 
 from auditd.evidence.findings import FINDINGS
 from auditd.evidence.record import Severity
-from auditd.evidence.set_findings import SET_FINDINGS
+from auditd.evidence.sets.findings import SET_FINDINGS
 
 #: The severity that each code has if nobody configures another.
 SEVERITIES: Final[Mapping[str, Severity]] = MappingProxyType(

@@ -35,7 +35,7 @@ def of_digests(look: Look) -> Iterator[Judged]:
     yield from _of_self_hash(look)
     yield from _of_changes(look)
     for remark in look.promise.remarks:
-        yield Judged(remark.code, remark.message, subject="artifact")
+        yield Judged(remark.code, remark.message, subject="artifact", advice=remark.advice)
 
 
 # -- what is not as it should be --------------------------------------------------------------------------

@@ -25,10 +25,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to say of how an artifact stands in its store: a finding code and the words for a person."""
+    """Something to say of how an artifact stands in its store: a finding code and the words for a person.
+
+    ``advice`` takes the place of the code's own.
+    """
 
     code: Literal["orphan", "leftover"]
     message: str
+    advice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

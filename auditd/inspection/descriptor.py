@@ -10,9 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import Final
 
 from auditd.evidence.look import Stop
+from auditd.inspection.cache import PageCache, Treatment
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -69,6 +71,8 @@ class Descriptor:
             raise Unreadable(stop_of(error, "the file cannot be opened")) from error
         self.path = path
         self.offset = 0
+        self._cache: PageCache | None = None
+        self._reads_ahead = True
 
     @staticmethod
     def _refuse_irregular(status: os.stat_result) -> None:
@@ -96,30 +100,68 @@ class Descriptor:
         except OSError as error:
             raise Unreadable(stop_of(error, "the path has no status", self.offset)) from error
 
+    def prepare(self, size: int | None) -> None:
+        """A header is read next, and after it the rest of the file of ``size`` bytes; None: nothing but a header.
+
+        Around the pieces of a header the kernel would read ahead by megabytes, which nobody is going to read.
+        """
+        self._read_ahead(False)
+        self._cache = None if size is None else PageCache(self._fd, size)
+
+    @property
+    def treatment(self) -> Treatment:
+        """How the pages of the file are treated."""
+        return "left" if self._cache is None else self._cache.treatment
+
+    def _read_ahead(self, wanted: bool) -> None:
+        """Tell the kernel; a file system that takes no advice does without."""
+        if self._reads_ahead != wanted:
+            with suppress(OSError):
+                os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_NORMAL if wanted else os.POSIX_FADV_RANDOM)
+        self._reads_ahead = wanted
+
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes from here on, fewer at the end of the file only."""
         try:
-            data = os.pread(self._fd, size, self.offset)
+            data = self._read(size)
         except OSError as error:
             raise Unreadable(stop_of(error, f"reading failed at byte {self.offset}", self.offset)) from error
         self.offset += len(data)
         return data
 
+    def _read(self, size: int) -> bytes:
+        if self._cache is None:
+            return os.pread(self._fd, size, self.offset)
+        buffer = bytearray(size)
+        return bytes(memoryview(buffer)[: self._cache.read_into(buffer, self.offset)])
+
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``, wherever the reading is; it stays there."""
         try:
-            return os.pread(self._fd, size, offset)
+            return self._read_at(offset, size)
         except OSError as error:
             raise Unreadable(stop_of(error, f"reading failed at byte {offset}", offset)) from error
 
-    def read_into(self, buffer: bytearray) -> int:
-        """Fill ``buffer`` from here on; how many bytes came."""
+    def _read_at(self, offset: int, size: int) -> bytes:
+        if self._cache is None:
+            return os.pread(self._fd, size, offset)
+        buffer = bytearray(size)
+        return bytes(memoryview(buffer)[: self._cache.read_apart(buffer, offset)])
+
+    def read_into(self, buffer: bytearray | memoryview) -> int:
+        """Fill ``buffer`` from here on, piece after piece; how many bytes came."""
+        self._read_ahead(True)
         try:
-            count = os.preadv(self._fd, [buffer], self.offset)
+            count = self._read_into(buffer)
         except OSError as error:
             raise Unreadable(stop_of(error, f"reading failed at byte {self.offset}", self.offset)) from error
         self.offset += count
         return count
+
+    def _read_into(self, buffer: bytearray | memoryview) -> int:
+        if self._cache is None:
+            return os.preadv(self._fd, [buffer], self.offset)
+        return self._cache.read_into(buffer, self.offset)
 
     def close(self) -> int | None:
         """Close; the errno if that failed.
@@ -127,6 +169,8 @@ class Descriptor:
         Never tried again: on Linux the descriptor is gone either way, and a second close could hit one that
         another thread has just been given.
         """
+        if self._cache is not None:
+            self._cache.finish()
         try:
             os.close(self._fd)
         except OSError as error:

@@ -44,8 +44,8 @@ _READERS: Final[dict[Format, type[GgufReader | SafetensorsReader]]] = {
     "safetensors": SafetensorsReader,
 }
 
-#: Behind the header: as fast as larger pieces, and a stop is never far.
-_HASH_CHUNK_BYTES: Final = 1024 * 1024
+#: Behind the header: uncached reads are slower in smaller pieces, and a stop is never far.
+_HASH_CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 
 def inspect(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Evidence:
@@ -170,6 +170,7 @@ class _Reading:
             scanned=None if rest is None else rest.scanned,
             bytes_read=self._read_apart + self._descriptor.offset,
             bytes_hashed=self._digester.hashed,
+            cache=self._descriptor.treatment,
             account=self._account,
             stop=self.stop,
         )
@@ -199,6 +200,7 @@ class _Reading:
         promise = self._request.promises(self._descriptor.path, self._request.path, before, self._checkpoint)
         self._full = self._full or (self._request.hash_mode == "expected" and bool(promise.references))
         self._known = replace(self._known, promise=promise, scope="full" if self._full else "header")
+        self._descriptor.prepare(self._size if self._full else None)
         if self._full:
             self._digester.expect(promise, self._size)
 
@@ -274,7 +276,7 @@ class _Reading:
 
     def _pieces(self) -> Iterator[tuple[int, memoryview, bytearray]]:
         """The file from here to its size: begin, the piece, and the buffer that it is the first part of."""
-        buffer = bytearray(_HASH_CHUNK_BYTES)
+        buffer = bytearray(self._pace.piece(min(_HASH_CHUNK_BYTES, max(1, self._size))))
         view = memoryview(buffer)
         while self._descriptor.offset < self._size:
             self._checkpoint()

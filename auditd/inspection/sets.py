@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from auditd.evidence.record import Evidence
-from auditd.evidence.set_assess import assess
-from auditd.evidence.set_candidate import Candidate
-from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_members import MemberFacts
+from auditd.evidence.sets.assess import assess
+from auditd.evidence.sets.candidate import Candidate
+from auditd.evidence.sets.facts import SetFacts
+from auditd.evidence.sets.members import MemberFacts
 from auditd.inspection.request import Checkpoint, carry_on
 from auditd.stores.files import Unknown
 from auditd.stores.named import is_blob

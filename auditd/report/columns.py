@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -9,6 +10,10 @@ from typing import Final
 from auditd.evidence.text import printable
 
 ELLIPSIS: Final = "…"
+#: In front of what a line had no room for.
+FOLDED: Final = " " * 4
+#: A colour. No text from outside has one: it is made printable first.
+SGR: Final = re.compile(r"\x1b\[[0-9]*m")
 _WIDE: Final = frozenset("WF")
 #: Marks that are drawn over the character before them.
 _OVERLAID: Final = frozenset({"Mn", "Me"})
@@ -73,6 +78,26 @@ def wrap(text: str, cells: int) -> list[str]:
             else:
                 lines.append(piece)
     return lines
+
+
+def fold(line: str, cells: int) -> Iterator[str]:
+    """A line that was set already, in lines of at most ``cells``: what is too much goes below, indented, nothing is lost.
+
+    A line that has to be broken loses its colours, which only underline what the words say.
+    """
+    text = SGR.sub("", line)
+    if width(text) <= cells:
+        yield line
+        return
+    while width(text) > cells:
+        piece = "".join(_prefix(text, cells))
+        space = piece.rfind(" ", len(FOLDED) + 1)
+        # Not in front of the first word: that would put nothing on the line.
+        end = space if piece[: max(space, 0)].strip() else len(piece)
+        yield text[:end].rstrip()
+        text = FOLDED + text[end:].lstrip(" ")
+    if text.strip():
+        yield text.rstrip()
 
 
 def defused(text: str, limit: int | None = None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from auditd.evidence.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
-from auditd.evidence.set_findings import SET_FINDINGS, SET_VERDICT_MEANINGS
+from auditd.evidence.sets.findings import SET_FINDINGS, SET_VERDICT_MEANINGS
 from auditd.formats.detection import KINDS
 
 _HEAD = """\

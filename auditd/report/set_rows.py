@@ -8,8 +8,8 @@ from typing import Final
 
 from auditd.evidence.findings import SEVERITY_ORDER, at_least
 from auditd.evidence.record import Finding
-from auditd.evidence.set_findings import SET_VERDICT_MEANINGS
-from auditd.evidence.set_record import MissingRow, SetEvidence, SetMemberRow, SetName
+from auditd.evidence.sets.findings import SET_VERDICT_MEANINGS
+from auditd.evidence.sets.record import MissingRow, SetEvidence, SetMemberRow, SetName
 from auditd.evidence.text import printable
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, rounded

@@ -23,7 +23,7 @@ from auditd.archive.rows import Alert, ClearedAs, Fact, Scope
 from auditd.archive.state import is_final
 from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence, Finding, Severity
-from auditd.evidence.set_record import SetEvidence
+from auditd.evidence.sets.record import SetEvidence
 
 #: Findings whose figure is the account of the whole file: another residue is another state.
 _ACCOUNT_CODES: Final = frozenset(

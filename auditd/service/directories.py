@@ -4,8 +4,9 @@ Every directory is watched for itself, not the root for all below it. watchfiles
 that it may not read, and goes through links to places that the scan never goes to; this one goes where the scan goes.
 
 A directory is left out when it cannot be read, and when its path is not UTF-8. An event for a name in it that is not
-UTF-8 breaks the watch of all others, so where that happens more than now and then a directory with such a name is left
-out, too. What is left out is scanned on the shorter period instead.
+UTF-8 breaks the watch of all others: a directory with such a directory in it is left out, because each scan opens that
+one, and a directory with such a file where that happens more than now and then. What is left out is scanned on the
+shorter period instead.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def survey(
 ) -> Survey:
     """List the directories of ``root``, or below its directory ``start``. Raises what ``checkpoint`` raises.
 
-    With ``any_names`` also those that names in them, which are not UTF-8, do not let be watched for long.
+    With ``any_names`` also those that hold files whose names are not UTF-8.
     """
     return _Walk(root, exclusion, checkpoint, any_names, most).run(root.path if start is None else start)
 
@@ -121,8 +122,8 @@ class _Walk:
             if self.root.follow_links and not self._is_first_visit((status.st_dev, status.st_ino)):
                 return []
             self._check_device(path, status.st_dev)
-            below, exact = self._entries(descriptor, path)
-            self._take(path, status, exact=exact)
+            below, fit = self._entries(descriptor, path)
+            self._take(path, status, fit=fit)
             return below
         finally:
             os.close(descriptor)
@@ -132,8 +133,8 @@ class _Walk:
         self._visited.add(key)
         return first
 
-    def _take(self, path: str, status: os.stat_result, *, exact: bool) -> None:
-        if not is_utf8(path) or not (exact or self.any_names):
+    def _take(self, path: str, status: os.stat_result, *, fit: bool) -> None:
+        if not fit or not is_utf8(path):
             self.found.leave_out(path, _NOT_UTF8)
             return
         key = (status.st_dev, status.st_ino)
@@ -149,17 +150,19 @@ class _Walk:
             self.found.why_poll = f"more than {self.most:,} directories"
 
     def _entries(self, descriptor: int, path: str) -> tuple[list[str], bool]:
-        """The directories in one directory, and whether all names in it are UTF-8."""
+        """The directories in one directory, and whether no name in it is about to break the watch."""
         below: list[str] = []
-        exact = True
-        if not self.root.recursive:
-            return below, all(is_utf8(name) for name in os.listdir(descriptor))
+        fit = True
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                exact = exact and is_utf8(entry.name)
-                if self._is_directory(entry) and not self.excluded(inside := os.path.join(path, entry.name)):
+                self.checkpoint()
+                inside = os.path.join(path, entry.name)
+                walked = self.root.recursive and self._is_directory(entry) and not self.excluded(inside)
+                # Every scan opens the directories that it walks, and that alone is an event.
+                fit = fit and (is_utf8(entry.name) or (self.any_names and not walked))
+                if walked:
                     below.append(inside)
-        return below, exact
+        return below, fit
 
     def _is_directory(self, entry: os.DirEntry[str]) -> bool:
         try:

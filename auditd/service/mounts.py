@@ -15,7 +15,7 @@ SILENT_TYPES: Final = frozenset(
     }
 )  # fmt: skip
 
-_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+_OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")
 
 
 def read() -> bytes:

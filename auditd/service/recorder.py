@@ -26,7 +26,7 @@ from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import Evidence
-from auditd.evidence.set_record import SetEvidence, set_line
+from auditd.evidence.sets.record import SetEvidence, set_line
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode

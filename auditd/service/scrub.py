@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn, TypeVar
 
 import trio
 
-from auditd.archive.rows import ScrubPlan
+from auditd.archive.rows import ScrubTurn
 from auditd.archive.state import Fingerprint
 from auditd.errors import StoreError
 from auditd.service.bell import Bell
@@ -32,24 +31,25 @@ _DAY_SECONDS: Final = 86_400.0
 _IDLE_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
+T = TypeVar("T")
 
-def pause_seconds(size: int, plan: ScrubPlan, period_seconds: float, took_seconds: float) -> float:
+
+class Amount(NamedTuple):
+    """What there is to hash: artifacts, and their bytes."""
+
+    artifacts: int
+    size: int
+
+
+def pause_seconds(size: int, amount: Amount, period_seconds: float, took_seconds: float) -> float:
     """How long to wait after a file of ``size`` bytes, so that all of them take the period together."""
-    share = (size + 1) / (plan.total_bytes + plan.artifacts)
+    share = (size + 1) / (amount.size + amount.artifacts)
     return max(0.0, share * period_seconds - took_seconds)
 
 
-def needed_seconds(plan: ScrubPlan, bytes_per_second: int) -> float:
+def needed_seconds(amount: Amount, bytes_per_second: int) -> float:
     """How long a pass takes at the byte rate and without a pause; 0 if there is no rate."""
-    return plan.total_bytes / bytes_per_second if bytes_per_second else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """The artifact whose turn it is."""
-
-    job: Job
-    size: int
+    return amount.size / bytes_per_second if bytes_per_second else 0.0
 
 
 class Scrubber:
@@ -70,15 +70,21 @@ class Scrubber:
         self._put = put
         self._root_of = root_of
         self._limiter = trio.CapacityLimiter(1)
-        self._done = Bell()
+        self._bell = Bell()
         self._waits_for: bytes | None = None
+        #: Nothing is to be done: the end of any inspection may change that.
+        self._idle = False
         self._late = False
+        self._amount = Amount(0, 0)
+        self._counted_at = -_LONGEST_WAIT_SECONDS
 
     def done(self, path: bytes) -> None:
         """The scheduler has come to an end with an artifact, whatever the end was."""
         if path == self._waits_for:
             self._waits_for = None
-            self._done.ring()
+            self._bell.ring()
+        elif self._idle:
+            self._bell.ring()
 
     async def run(self) -> NoReturn:
         """Scrub for ever, if a period is set."""
@@ -90,50 +96,66 @@ class Scrubber:
             except StoreError as error:
                 await self._recorder.store_failed(str(error))
 
+    async def _ask(self, work: Callable[[], T]) -> T:
+        value = await in_thread(self._limiter, work)
+        await trio.lowlevel.checkpoint()
+        return value
+
     async def _step(self) -> None:
-        plan = await in_thread(self._limiter, partial(self._recorder.store.scrub_plan, time.time()))
-        await trio.lowlevel.checkpoint()
-        self._say_late(plan)
-        if plan.finished_since is not None:
-            self._events.info("scrub_finished", artifacts=plan.artifacts, bytes=plan.total_bytes)
-            await in_thread(self._limiter, partial(self._recorder.store.begin_scrub, time.time()))
+        store, now = self._recorder.store, time.time()
+        if trio.current_time() - self._counted_at >= _LONGEST_WAIT_SECONDS or not self._amount.artifacts:
+            await self._count()
+        turn = await self._ask(partial(store.scrub_turn, now))
+        self.say_late(turn, now)
+        if turn.finished_since is not None:
+            await self._count()
+            self._events.info("scrub_finished", artifacts=self._amount.artifacts, bytes=self._amount.size)
+            await self._ask(partial(store.begin_scrub, now))
             return
-        turn = self._turn(plan)
-        wait = max(0.0, plan.next_at - time.time()) if plan.next_at <= time.time() + self._period_seconds else 0.0
-        if turn is None or wait:
-            await trio.sleep(min(wait or _IDLE_SECONDS, _LONGEST_WAIT_SECONDS))
-            return
-        await self._take(turn, plan)
+        job = self._job(turn)
+        if job is None:
+            await self._rest(_IDLE_SECONDS)
+        elif now < turn.next_at <= now + self._period_seconds:
+            await trio.sleep(min(turn.next_at - now, _LONGEST_WAIT_SECONDS))
+        else:
+            await self._take(job)
 
-    def _turn(self, plan: ScrubPlan) -> _Turn | None:
-        if plan.path is None or plan.identity is None:
-            return None
-        root = self._root_of(plan.path)
-        if root is None:
-            return None
-        seen = Fingerprint.parse(plan.identity)
-        return _Turn(Job(plan.path, root, seen, "scrub", Urgency.RECHECK), max(0, seen.size))
+    async def _count(self) -> None:
+        self._amount = Amount(*await self._ask(self._recorder.store.scrub_amount))
+        self._counted_at = trio.current_time()
 
-    async def _take(self, turn: _Turn, plan: ScrubPlan) -> None:
+    async def _rest(self, seconds: float) -> None:
+        self._idle = True
+        await self._bell.wait(seconds)
+        self._idle = False
+
+    def _job(self, turn: ScrubTurn) -> Job | None:
+        """The inspection of the artifact whose turn it is; None if there is none below the roots."""
+        root = None if turn.path is None else self._root_of(turn.path)
+        if turn.path is None or turn.identity is None or root is None:
+            return None
+        return Job(turn.path, root, Fingerprint.parse(turn.identity), "scrub", Urgency.RECHECK)
+
+    async def _take(self, job: Job) -> None:
         began = trio.current_time()
-        self._waits_for = turn.job.path
-        self._put(turn.job)
+        self._waits_for = job.path
+        self._put(job)
         while self._waits_for is not None:
-            await self._done.wait(_LONGEST_WAIT_SECONDS)
-        pause = pause_seconds(turn.size, plan, self._period_seconds, trio.current_time() - began)
-        await in_thread(self._limiter, partial(self._recorder.store.put_scrub_off, time.time() + pause))
-        await trio.lowlevel.checkpoint()
+            await self._bell.wait(_LONGEST_WAIT_SECONDS)
+        took = trio.current_time() - began
+        pause = pause_seconds(max(0, job.seen.size), self._amount, self._period_seconds, took)
+        await self._ask(partial(self._recorder.store.put_scrub_off, time.time() + pause))
 
-    def _say_late(self, plan: ScrubPlan) -> None:
+    def say_late(self, turn: ScrubTurn, now: float) -> None:
         """Say once that the period is too short: for the byte rate, or for what was left undone."""
-        needed = needed_seconds(plan, self._rate)
-        waited = 0.0 if plan.hashed_at is None else time.time() - plan.hashed_at
+        needed = needed_seconds(self._amount, self._rate)
+        waited = 0.0 if turn.hashed_at is None else now - turn.hashed_at
         late = needed > self._period_seconds or waited > self._period_seconds + needed + _DAY_SECONDS
         if late and not self._late:
             self._events.warning(
                 "scrub_late",
-                artifacts=plan.artifacts,
-                bytes=plan.total_bytes,
+                artifacts=self._amount.artifacts,
+                bytes=self._amount.size,
                 needed_days=round(needed / _DAY_SECONDS, 2),
                 scrub_days=self._period_seconds / _DAY_SECONDS,
                 oldest_days=round(waited / _DAY_SECONDS, 2),

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from auditd.archive.store import Store
 from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Producer, Severity
-from auditd.evidence.set_compose import compose_set
-from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_members import MemberFacts
-from auditd.evidence.set_record import SetEvidence
+from auditd.evidence.sets.compose import compose_set
+from auditd.evidence.sets.facts import SetFacts
+from auditd.evidence.sets.members import MemberFacts
+from auditd.evidence.sets.record import SetEvidence
 from auditd.inspection.moment import now_text
 from auditd.inspection.sets import place_of, sets_of
 from auditd.service.bell import Bell

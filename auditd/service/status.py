@@ -84,6 +84,8 @@ def sentence(board: Board, queued: int) -> str:
     tail = f"; {alerts:,} alert{'s' if alerts != 1 else ''} open" if alerts else ""
     blind = sum(root.state == "blind" for root in board.roots)
     tail += f"; {blind:,} of {len(board.roots):,} roots blind" if blind else ""
+    unseen = sum(root.tally.unseen for root in board.roots)
+    tail += f"; {unseen:,} not seen" if unseen else ""
     if board.current is not None:
         job, watch = board.current
         share = f" ({100 * watch.bytes_read // watch.bytes_wanted} %)" if watch.bytes_wanted else ""

@@ -50,7 +50,7 @@ from auditd.settings import ScheduleSettings
 _REARM_SECONDS: Final = 0.5
 
 #: The share of the time that arming and scanning may take while a tree changes, or a root is polled.
-_SHARE: Final = 20
+_SHARE: Final = 10
 
 
 T = TypeVar("T")
@@ -95,7 +95,8 @@ def _cannot_be_watched(error: BaseException) -> str:
 
 def _reason(error: BaseException) -> str:
     strerror = error.strerror if isinstance(error, OSError) else None
-    return printable(strerror or str(error), 300)
+    # watchfiles puts the path behind it, which is the first past a limit by chance.
+    return printable(strerror or str(error).partition(" about [")[0], 300)
 
 
 class RootKeeper:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auditd.evidence.promise import NOTHING, Algorithm, Promise, Reference, Remark, Role
-from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember, SetRemark
+from auditd.evidence.sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember, SetRemark
 from auditd.formats.detection import is_plausible_head
 from auditd.formats.naming import is_model_name
 from auditd.stores.files import (
@@ -57,8 +57,8 @@ _ORPHAN: Final = Remark("orphan", "no snapshot of this repository leads to it: n
 
 _WRITTEN_LINK: Final = Remark(
     "leftover",
-    "the text of a link to a blob, as a copy without links leaves it: loaders do not follow it; copy the cache again "
-    "with its links",
+    "the text of a link to a blob, as a copy without links leaves it: loaders do not follow it",
+    "Copy the cache again with its links (cp -a, rsync -a).",
 )
 
 _RESUMED = "an unfinished download; huggingface_hub up to 1.17 resumes it, later ones begin again"

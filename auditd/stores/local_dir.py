@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Final
 
 from auditd.evidence.promise import NOTHING, Promise
-from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.sets.facts import SetFacts
 from auditd.formats.naming import is_model_name
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, is_directory, is_file, read_small, status_of
 from auditd.stores.huggingface import reference_of

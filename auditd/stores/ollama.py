@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from auditd.evidence.promise import NOTHING, Promise, Reference, Remark, Role
-from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember
+from auditd.evidence.sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember
 from auditd.formats.detection import is_plausible_head
 from auditd.stores.checked_json import checked
 from auditd.stores.files import (
@@ -55,7 +55,9 @@ _HEAD_BYTES: Final = 16
 
 _ORPHAN: Final = Remark("orphan", "no manifest of this store names it: no model needs it, and nothing lists it")
 _OLD_NAME: Final = Remark(
-    "orphan", "its name has a colon, as older versions wrote it: current Ollama looks for sha256- and does not find it"
+    "orphan",
+    "its name has a colon, as older versions wrote it: current Ollama looks for sha256- and does not find it",
+    "Pull the model again, or give the blob the name with a hyphen.",
 )
 _OLD_COPY: Final = Remark(
     "leftover", "its name has a colon, as older versions wrote it; the same blob is here as sha256-"

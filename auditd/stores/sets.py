@@ -13,9 +13,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from auditd.evidence.set_candidate import Candidate, Entry, IndexCandidate, Numbered, Rival, SplitCandidate
-from auditd.evidence.set_index import INDEX_BYTES, Index, IndexProblem, parse_index
-from auditd.evidence.set_names import KEPT_NAMES, Listing, Series, index_stem, series_of
+from auditd.evidence.sets.candidate import Candidate, Entry, IndexCandidate, Numbered, Rival, SplitCandidate
+from auditd.evidence.sets.index import INDEX_BYTES, Index, IndexProblem, parse_index
+from auditd.evidence.sets.names import KEPT_NAMES, Listing, Series, index_stem, series_of
 from auditd.evidence.text import quoted
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, read_small
 

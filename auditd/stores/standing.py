@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from auditd.evidence.promise import Promise
-from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.sets.facts import SetFacts
 from auditd.evidence.text import exact
 from auditd.stores.files import Checkpoint
 from auditd.stores.memory import Memory

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from auditd.evidence.promise import Promise
-from auditd.evidence.set_facts import SetFacts
+from auditd.evidence.sets.facts import SetFacts
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, link_target, status_of
 from auditd.stores.kinds import SOURCES, STORES
 from auditd.stores.memory import Memory

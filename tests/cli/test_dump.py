@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.evidence.dump import encode
+from auditd.evidence.dump.codec import encode
 from auditd.inspection.value import array_digests
 from tests.builders import ARCHITECTURE, Array, Entry, Tensor, gguf, sketch
 from tests.models import hero

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditd.evidence.compose import compose
-from auditd.evidence.dump import DumpError, NotDumpable, decode, encode
+from auditd.evidence.dump.codec import DumpError, NotDumpable, decode, encode
 from auditd.evidence.look import Look, Stop
 from auditd.evidence.promise import Promise, Reference, Remark
 from auditd.formats.declarations import ArrayValue, GgufHeader, SafetensorsHeader, TensorColumns

@@ -344,8 +344,12 @@ def test_a_finding_is_what_the_contract_says(code: str, severity: str, verdict: 
     assert FINDINGS[code].advice
 
 
+#: Codes that came after the contract, which allows them.
+ADDED = {"json_number"}
+
+
 def test_no_finding_without_a_contract() -> None:
-    assert set(FINDINGS) <= {code for code, _, _ in contract_rows()} | {"set_incomplete", "missing_target"}
+    assert set(FINDINGS) == ({code for code, _, _ in contract_rows()} & set(FINDINGS)) | ADDED
 
 
 def test_every_constraint_is_explained() -> None:

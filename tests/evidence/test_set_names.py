@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditd.evidence import set_names
-from auditd.evidence.set_names import Listing, finished_name, index_stem, series_of
+from auditd.evidence.sets import names as set_names
+from auditd.evidence.sets.names import Listing, finished_name, index_stem, series_of
 
 
 @pytest.mark.parametrize(

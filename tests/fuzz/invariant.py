@@ -7,6 +7,7 @@ import io
 import json
 import os
 import unicodedata
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
@@ -21,8 +22,8 @@ from auditd.archive.bundle import lines as bundle_lines
 from auditd.archive.bundle import manifest
 from auditd.archive.records import divide, join
 from auditd.errors import InspectionStopped, UsageError
-from auditd.evidence import dump
 from auditd.evidence.canonical import decode, encode
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.findings import FINDINGS
 from auditd.evidence.look import Look
 from auditd.evidence.record import Accounting, Candidate, Evidence
@@ -31,6 +32,7 @@ from auditd.inspection.inspector import inspect, look_at
 from auditd.inspection.request import HashMode, Request
 from auditd.report.declarations import declarations
 from auditd.report.paint import plain
+from auditd.report.show.byte_svg import picture
 from auditd.report.summary import summary
 from tests.builders import PRODUCER
 from tests.fuzz.changes import Dice
@@ -205,6 +207,9 @@ def check_sheet(name: str, look: Look) -> None:
         return
     json.loads(msgspec.json.encode(sheet))
     check_printable(module.lines(sheet, 80, plain))
+    if name == "byte_map":
+        drawn = ET.fromstring(picture(sheet))  # noqa: S314 - our own picture
+        assert all(element.tag.startswith("{http://www.w3.org/2000/svg}") for element in drawn.iter())
 
 
 def _check_dump(look: Look) -> None:

@@ -11,10 +11,10 @@ from functools import cache
 from typing import Final
 
 from auditd.archive.bundle import lines, manifest
-from auditd.evidence import dump
 from auditd.evidence.canonical import encode
-from auditd.evidence.set_index import parse_index
-from auditd.evidence.set_names import Listing, finished_name, index_stem, series_of
+from auditd.evidence.dump import codec as dump
+from auditd.evidence.sets.index import parse_index
+from auditd.evidence.sets.names import Listing, finished_name, index_stem, series_of
 from auditd.evidence.text import harmless_json, printable
 from auditd.evidence.view import ViewError, view
 from auditd.formats.detection import kind_of

@@ -151,12 +151,13 @@ def unstable(monkeypatch: pytest.MonkeyPatch, reads: int) -> None:
     real: Callable[..., int] = os.preadv
     count = 0
 
-    def preadv(descriptor: int, buffers: list[bytearray], offset: int) -> int:
+    def preadv(descriptor: int, buffers: list[bytearray], offset: int, flags: int = 0) -> int:
         nonlocal count
-        length = real(descriptor, buffers, offset)
-        if length and count < reads:
-            buffers[0][0] ^= 1
-        count += 1
+        length = real(descriptor, buffers, offset, flags)
+        if offset:  # behind the first chunk, which has the header
+            if length and count < reads:
+                buffers[0][0] ^= 1
+            count += 1
         return length
 
     monkeypatch.setattr(os, "preadv", preadv)

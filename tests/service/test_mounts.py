@@ -39,3 +39,9 @@ def test_no_table_says_nothing() -> None:
 def test_this_machine() -> None:
     assert mounts.type_of(b"/proc", mounts.read()) == "proc"
     assert not mounts.silent_type(b"/proc")
+
+
+def test_an_escape_that_is_no_byte_stays_as_it_is() -> None:
+    table = rb"""22 1 0:20 / / rw - xfs /dev/vda rw
+23 22 0:21 / /mnt\777 rw - ext4 /dev/vdb rw"""
+    assert mounts.type_of(rb"/mnt\777/x", table) == "ext4"

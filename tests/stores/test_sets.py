@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.evidence import set_names
-from auditd.evidence.set_assess import assess
-from auditd.evidence.set_candidate import IndexCandidate, SplitCandidate
-from auditd.evidence.set_members import MemberFacts
-from auditd.evidence.set_names import Listing
+from auditd.evidence.sets import names as set_names
+from auditd.evidence.sets.assess import assess
+from auditd.evidence.sets.candidate import IndexCandidate, SplitCandidate
+from auditd.evidence.sets.members import MemberFacts
+from auditd.evidence.sets.names import Listing
 from auditd.stores.files import Unknown
 from auditd.stores.sets import candidates, candidates_of, lone
 from tests.builders import CASES, Tensor, look, property_test, simple

@@ -14,13 +14,13 @@ import jsonschema_rs
 import msgspec
 import rfc8785
 
-from auditd.evidence.set_assess import assess
-from auditd.evidence.set_candidate import Candidate
-from auditd.evidence.set_compose import compose_set
-from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_findings import SET_FINDINGS
-from auditd.evidence.set_members import MemberFacts
-from auditd.evidence.set_record import SetEvidence, decode_set, encode_set, set_line
+from auditd.evidence.sets.assess import assess
+from auditd.evidence.sets.candidate import Candidate
+from auditd.evidence.sets.compose import compose_set
+from auditd.evidence.sets.facts import SetFacts
+from auditd.evidence.sets.findings import SET_FINDINGS
+from auditd.evidence.sets.members import MemberFacts
+from auditd.evidence.sets.record import SetEvidence, decode_set, encode_set, set_line
 from auditd.stores.sets import candidates
 from tests.builders import ARCHITECTURE, PRODUCER, Entry, Tensor, gguf, look, safetensors, st_entry
 from tests.support.lines import harmless

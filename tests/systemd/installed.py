@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.metadata
 import re
 import shutil
@@ -33,6 +34,7 @@ def install(folder: Path) -> dict[Path, str]:
     for name in sorted(_needed("model-auditd")):
         _copy(importlib.metadata.distribution(name), site)
     folder.chmod(0o755)  # the service is somebody else
+    compileall.compile_dir(site, quiet=2)
     (folder / "python").mkdir()
     command = folder / "bin" / "model-auditd"
     command.parent.mkdir()
@@ -75,7 +77,7 @@ def _is_here(name: str) -> bool:
 
 
 def _copy(distribution: importlib.metadata.Distribution, site: Path) -> None:
-    """With the compiled modules that come along, so that each start is fast."""
+    """What it installed below its own names; the commands beside them are not needed."""
     for file in distribution.files or ():
         source = Path(str(distribution.locate_file(file)))
         if ".." not in file.parts and source.is_file():

@@ -51,7 +51,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     read_from: int | None
-    numbers: int
+    numbers: int | str
     read: int
     first: list[int | float | str]
     smallest: int | float | str | None
@@ -152,7 +152,7 @@ def _reading(numbers: Numbers) -> Reading:
     stop = numbers.stop
     return Reading(
         read_from=exact_int(numbers.begin),
-        numbers=numbers.declared,
+        numbers=numbers.declared if is_exact(numbers.declared) else str(numbers.declared),
         read=numbers.count,
         first=[_json(number) for number in numbers.first],
         smallest=None if numbers.smallest is None else _json(numbers.smallest),
@@ -215,7 +215,7 @@ def _place(sheet: FloatsSheet) -> Iterator[tuple[str, str]]:
 def _shown(sheet: FloatsSheet, reading: Reading, columns: int, paint: Paint) -> Iterator[str]:
     count = exact(reading.read)
     rows = [
-        ("numbers", count if reading.read == reading.numbers else f"{count} read, of {exact(reading.numbers)}"),
+        ("numbers", count if reading.read == reading.numbers else f"{count} read, of {_text(reading.numbers)}"),
         ("the first", "  ".join(_short(number, sheet.type) for number in reading.first) or "none"),
         ("smallest", _text(reading.smallest)),
         ("largest", _text(reading.largest)),

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.look import Look
 from auditd.evidence.text import exact, printable
-from auditd.report.columns import cut_left, left, right, width, wrap
+from auditd.report.columns import cut_left, fold, left, right, width, wrap
 from auditd.report.paint import Paint
 
 Align: TypeAlias = Literal["left", "right"]
+Sheet = TypeVar("Sheet")
 
 _GAP: Final = "  "
 _INDENT: Final = "  "
 #: A last column is never set narrower, whatever the lines grow to.
 _LEAST_CELLS: Final = 16
+
+
+def within_columns(
+    lines: Callable[[Sheet, int, Paint], Iterator[str]],
+) -> Callable[[Sheet, int, Paint], Iterator[str]]:
+    """``lines`` with none of them wider than the columns: what no table can be made narrower than is folded."""
+
+    @wraps(lines)
+    def folded(sheet: Sheet, columns: int, paint: Paint) -> Iterator[str]:
+        for line in lines(sheet, columns, paint):
+            yield from fold(line, columns)
+
+    return folded
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,12 +86,25 @@ def sentence(text: str, columns: int) -> Iterator[str]:
 def facts(rows: Sequence[tuple[str, str]], columns: int) -> Iterator[str]:
     """Labels, and texts that are wrapped into what is left of the columns; equal labels are said once."""
     labels = max((width(label) for label, _ in rows), default=0)
-    room = max(_LEAST_CELLS, columns - len(_INDENT) - labels - len(_GAP))
+    room = columns - len(_INDENT) - labels - len(_GAP)
+    if room < _LEAST_CELLS:
+        yield from _facts_below(rows, columns)
+        return
     last = ""
     for label, text in rows:
         for line in wrap(text, room):
             yield f"{_INDENT}{left('' if label == last else label, labels)}{_GAP}{line}".rstrip()
             last = label
+
+
+def _facts_below(rows: Sequence[tuple[str, str]], columns: int) -> Iterator[str]:
+    """The same where labels leave no room beside them: each text below its label."""
+    last = ""
+    for label, text in rows:
+        if label != last:
+            yield from sentence(label, columns)
+        yield from (2 * _INDENT + line for line in wrap(text, max(_LEAST_CELLS, columns - 2 * len(_INDENT))))
+        last = label
 
 
 def grid(titles: Sequence[str], rows: Sequence[Sequence[str]], aligns: Sequence[Align], paint: Paint) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditd.errors import UsageError
-from auditd.evidence import dump
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
 from auditd.inspection.value import beginnings
 from auditd.report.columns import width

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from auditd.evidence import dump
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
 from auditd.evidence.promise import Promise, Reference
 from auditd.report.columns import width

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from auditd.errors import UsageError
-from auditd.evidence import dump
+from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
 from auditd.inspection.value import elements
 from auditd.report.columns import width

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auditd.evidence.exactness import is_exact
-from auditd.evidence.packed_names import PackedNames
+from auditd.evidence.sets.packed_names import PackedNames
 from auditd.evidence.text import quoted
 from auditd.formats.strict_json import CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE, JsonFault, Scanner
 from auditd.formats.uniqueness import Seen

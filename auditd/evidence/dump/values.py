@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from auditd.evidence.dump_rows import ArrayForm, Contradiction, MetadataForm, whole, whole_form
+from auditd.evidence.dump.rows import ArrayForm, Contradiction, MetadataForm, whole, whole_form
 from auditd.evidence.record import Scalar
 from auditd.evidence.rows import scalar_form
 from auditd.evidence.text import exact

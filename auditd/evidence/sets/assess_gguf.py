@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from auditd.evidence.set_assess_pieces import are_pieces, assess_pieces
-from auditd.evidence.set_candidate import Entry, Numbered, SplitCandidate
-from auditd.evidence.set_facts import SetFacts, SetFigures, SetMember, SetRemark
-from auditd.evidence.set_members import MemberFacts, Split
-from auditd.evidence.set_names import Series
-from auditd.evidence.set_parts import (
+from auditd.evidence.sets.assess_pieces import are_pieces, assess_pieces
+from auditd.evidence.sets.candidate import Entry, Numbered, SplitCandidate
+from auditd.evidence.sets.facts import SetFacts, SetFigures, SetMember, SetRemark
+from auditd.evidence.sets.members import MemberFacts, Split
+from auditd.evidence.sets.names import Series
+from auditd.evidence.sets.parts import (
     Members,
     Pause,
     listed,

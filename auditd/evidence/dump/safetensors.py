@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from auditd.evidence.dump_parts import fault_forms, faults_of, file_form, notice_forms, notices_of, promise_form
-from auditd.evidence.dump_rows import (
+from auditd.evidence.dump.parts import fault_forms, faults_of, file_form, notice_forms, notices_of, promise_form
+from auditd.evidence.dump.rows import (
     SCHEMA,
     Contradiction,
     SafetensorsForm,

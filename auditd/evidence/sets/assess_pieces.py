@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditd.evidence.set_candidate import Entry, Numbered, SplitCandidate
-from auditd.evidence.set_facts import SetFacts, SetFigures, SetRemark
-from auditd.evidence.set_parts import Members, member, missing_numbers, some, total
+from auditd.evidence.sets.candidate import Entry, Numbered, SplitCandidate
+from auditd.evidence.sets.facts import SetFacts, SetFigures, SetRemark
+from auditd.evidence.sets.parts import Members, member, missing_numbers, some, total
 from auditd.evidence.text import exact
 
 

@@ -1,9 +1,9 @@
-"""The JSON Schema of a set's record; ``python -m auditd.evidence.set_schema`` prints it."""
+"""The JSON Schema of a set's record; ``python -m auditd.evidence.sets.schema`` prints it."""
 
 from __future__ import annotations
 
 from auditd.evidence.schema import schema_of, text_of
-from auditd.evidence.set_record import SET_SCHEMA, SetEvidence
+from auditd.evidence.sets.record import SET_SCHEMA, SetEvidence
 
 
 def set_schema_text() -> str:

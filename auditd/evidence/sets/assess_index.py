@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from auditd.evidence.set_candidate import Entry, IndexCandidate, Rival
-from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember, SetRemark
-from auditd.evidence.set_index import Index
-from auditd.evidence.set_parts import (
+from auditd.evidence.sets.candidate import Entry, IndexCandidate, Rival
+from auditd.evidence.sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetMember, SetRemark
+from auditd.evidence.sets.index import Index
+from auditd.evidence.sets.parts import (
     Members,
     Pause,
     listed,

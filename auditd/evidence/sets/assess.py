@@ -1,16 +1,16 @@
 """Is a set whole: from candidates and the facts of their members to :class:`SetFacts`. Pure.
 
-A new kind of set is a candidate type in ``set_candidate`` and a function here. Whether the members are sound is not
+A new kind of set is a candidate type in ``candidate`` and a function here. Whether the members are sound is not
 asked again: their records say so, and a set only names those that are not.
 """
 
 from __future__ import annotations
 
-from auditd.evidence.set_assess_gguf import assess_split
-from auditd.evidence.set_assess_index import assess_index
-from auditd.evidence.set_candidate import Candidate, SplitCandidate
-from auditd.evidence.set_facts import SetFacts
-from auditd.evidence.set_parts import Members, Pause
+from auditd.evidence.sets.assess_gguf import assess_split
+from auditd.evidence.sets.assess_index import assess_index
+from auditd.evidence.sets.candidate import Candidate, SplitCandidate
+from auditd.evidence.sets.facts import SetFacts
+from auditd.evidence.sets.parts import Members, Pause
 
 
 def assess(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from auditd.evidence.exactness import is_exact
-from auditd.evidence.packed_names import PackedNames
 from auditd.evidence.record import Accounting, Evidence, Gguf, GgufTensorRow, MetadataRow, Safetensors, Verdict
+from auditd.evidence.sets.packed_names import PackedNames
 
 _INTEGER_TYPES: Final = frozenset({"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"})
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"

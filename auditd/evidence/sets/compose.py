@@ -7,10 +7,10 @@ from typing import Final
 
 from auditd.evidence.exactness import exact_int, figure
 from auditd.evidence.record import Finding, Limitation, Producer, Severity, Trigger
-from auditd.evidence.set_facts import LISTED, MissingMember, SetFacts, SetFigures, SetLimit, SetMember, SetRemark
-from auditd.evidence.set_findings import SET_FINDINGS, set_severity_of, worst_set_verdict
-from auditd.evidence.set_judge import judge_set
-from auditd.evidence.set_record import (
+from auditd.evidence.sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetLimit, SetMember, SetRemark
+from auditd.evidence.sets.findings import SET_FINDINGS, set_severity_of, worst_set_verdict
+from auditd.evidence.sets.judge import judge_set
+from auditd.evidence.sets.record import (
     SET_SCHEMA,
     MissingRow,
     SetEvidence,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from auditd.evidence.findings import SEVERITY_ORDER
-from auditd.evidence.set_facts import MissingMember, SetFacts, SetRemark
-from auditd.evidence.set_findings import SET_FINDINGS
-from auditd.evidence.set_parts import some
+from auditd.evidence.sets.facts import MissingMember, SetFacts, SetRemark
+from auditd.evidence.sets.findings import SET_FINDINGS
+from auditd.evidence.sets.parts import some
 
 #: Reasons that one finding tells; its count is exact.
 _REASONS: Final = 3

@@ -20,10 +20,10 @@ import msgspec
 
 from auditd.accounting.account import account_gguf, account_safetensors
 from auditd.errors import AuditError, UsageError
-from auditd.evidence.dump_gguf import gguf_form, gguf_header
-from auditd.evidence.dump_parts import check_texts, file_form, file_name, promise_form, promise_of
-from auditd.evidence.dump_rows import SCHEMA, Contradiction, ForeignForm, Form, GgufForm, SafetensorsForm
-from auditd.evidence.dump_safetensors import safetensors_form, safetensors_header
+from auditd.evidence.dump.gguf import gguf_form, gguf_header
+from auditd.evidence.dump.parts import check_texts, file_form, file_name, promise_form, promise_of
+from auditd.evidence.dump.rows import SCHEMA, Contradiction, ForeignForm, Form, GgufForm, SafetensorsForm
+from auditd.evidence.dump.safetensors import safetensors_form, safetensors_header
 from auditd.evidence.look import Look
 from auditd.evidence.text import harmless_json, printable
 from auditd.formats.bounds import NESTING_DEPTH

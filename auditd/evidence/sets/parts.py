@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from auditd.evidence.record import Verdict
-from auditd.evidence.set_candidate import Entry
-from auditd.evidence.set_facts import LISTED, MissingMember, SetLimit, SetMember, SetRemark
-from auditd.evidence.set_members import MemberFacts
-from auditd.evidence.set_names import Series
+from auditd.evidence.sets.candidate import Entry
+from auditd.evidence.sets.facts import LISTED, MissingMember, SetLimit, SetMember, SetRemark
+from auditd.evidence.sets.members import MemberFacts
+from auditd.evidence.sets.names import Series
 from auditd.evidence.text import quoted
 from auditd.formats.uniqueness import Seen
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from auditd.evidence.dump_parts import fault_forms, faults_of, file_form, notice_forms, notices_of, promise_form
-from auditd.evidence.dump_rows import (
+from auditd.evidence.dump.parts import fault_forms, faults_of, file_form, notice_forms, notices_of, promise_form
+from auditd.evidence.dump.rows import (
     SCHEMA,
     Contradiction,
     GgufForm,
@@ -19,7 +19,7 @@ from auditd.evidence.dump_rows import (
     whole_form,
     wholes,
 )
-from auditd.evidence.dump_values import Placed, metadata_entry, metadata_form, text_bytes
+from auditd.evidence.dump.values import Placed, metadata_entry, metadata_form, text_bytes
 from auditd.evidence.look import Look
 from auditd.evidence.text import exact
 from auditd.formats import layouts

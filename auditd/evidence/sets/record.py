@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from auditd.evidence.canonical import evidence_id
 from auditd.evidence.record import Finding, Limitation, Producer, Record, Trigger, Verdict
-from auditd.evidence.set_facts import SetKind
-from auditd.evidence.set_findings import SetVerdict
+from auditd.evidence.sets.facts import SetKind
+from auditd.evidence.sets.findings import SetVerdict
 from auditd.evidence.text import harmless_json
 
 SET_SCHEMA: Final = "model-auditd/set-evidence/1"

@@ -1,7 +1,7 @@
 """What is known of a set: files that make one model together. Frozen values, and no opinion among them.
 
 A set is found by the names in a directory (splits, an index) or by a store (a manifest, a snapshot). Whoever finds it
-fills in a :class:`SetFacts`; ``auditd.evidence.set_judge`` says what is wrong with it, ``set_compose`` makes the record.
+fills in a :class:`SetFacts`; ``auditd.evidence.sets.judge`` says what is wrong with it, ``compose`` makes the record.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SetFigures:
 
 @dataclass(frozen=True, slots=True)
 class SetRemark:
-    """A finding that the facts below do not tell by themselves: a code of ``set_findings.SET_FINDINGS`` and the words."""
+    """A finding that the facts below do not tell by themselves: a code of ``findings.SET_FINDINGS`` and the words."""
 
     code: str
     message: str

@@ -1,12 +1,12 @@
-"""Files that may be a set, by their names and an index: what a directory gives to ``set_judge`` to look at. Frozen."""
+"""Files that may be a set, by their names and an index: what a directory gives to ``judge`` to look at. Frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from auditd.evidence.set_index import Index
-from auditd.evidence.set_names import Series
+from auditd.evidence.sets.index import Index
+from auditd.evidence.sets.names import Series
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from auditd.evidence.dump_rows import (
+from auditd.evidence.dump.rows import (
     Contradiction,
     FaultForm,
     Figure,
@@ -19,7 +19,7 @@ from auditd.evidence.dump_rows import (
     whole,
     whole_form,
 )
-from auditd.evidence.dump_values import text_bytes
+from auditd.evidence.dump.values import text_bytes
 from auditd.evidence.exactness import is_exact
 from auditd.evidence.findings import FINDINGS
 from auditd.evidence.look import Look
