@@ -15,6 +15,10 @@ class UsageError(AuditError):
     """The command line asks for something that does not exist or does not go together."""
 
 
+class TargetError(AuditError):
+    """A name that makes sense and leads to nothing that can be looked at."""
+
+
 class SettingsError(AuditError):
     """A configuration that is refused: the file, the key (dotted) and what is allowed."""
 

@@ -3,8 +3,8 @@
 
 Builds the header of a large model (152,064 tokens, 151,387 merges, 152,064 token types, 339 tensors) with a
 vocabulary whose lengths are like a real one's, and compares one inspection with the ``gguf`` package's reader;
-then the full hash of a file with plain hashlib in pieces of 1 MiB. Medians of several runs, and the peak
-memory of a fresh process for each.
+then the full hash of a file with plain hashlib in pieces of 1 MiB, with the file in memory and not, and at a byte rate.
+Medians of several runs, and the peak memory of a fresh process for each. ``--idle FILES`` measures the daemon instead.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.benchmark_idle import measure
 
 TOKENS = 152_064
 MERGES = 151_387
@@ -73,14 +75,19 @@ def header() -> tuple[bytes, int]:
     return out + bytes(-len(out) % 32), offset
 
 
-def inspect_once(path: Path, mode: str = "header") -> None:
+def inspect_once(path: Path, mode: str = "header", bytes_per_second: int = 0) -> None:
     """One inspection in this process."""
     from auditd.evidence.record import Producer
     from auditd.inspection.inspector import inspect
     from auditd.inspection.request import Request, carry_on, unwatched
 
     producer = Producer(name="model-auditd", version="0", host="here", configuration="0" * 64)
-    request = Request(path=os.fsencode(path), producer=producer, hash_mode="full" if mode == "full" else "header")
+    request = Request(
+        path=os.fsencode(path),
+        producer=producer,
+        hash_mode="full" if mode == "full" else "header",
+        bytes_per_second=bytes_per_second,
+    )
     evidence = inspect(request, carry_on, unwatched)
     if evidence.verdict != "sound":
         raise SystemExit(f"the benchmark's file is {evidence.verdict}: {evidence.findings}")
@@ -115,11 +122,21 @@ WORK: dict[str, Callable[[Path], None]] = {
 }
 
 
-def median_ms(work: Callable[[Path], None], path: Path, runs: int) -> float:
-    """Milliseconds, the median of ``runs`` after one for the caches."""
+def forget(path: Path) -> None:
+    """Have none of the file in memory."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def median_ms(work: Callable[[Path], None], path: Path, runs: int, *, cold: bool = False) -> float:
+    """Milliseconds, the median of ``runs`` after one for the caches; ``cold``: each with none of the file in memory."""
+    hashlib_once(path)  # an inspection brings nothing in
     work(path)
     spent = []
     for _ in range(runs):
+        if cold:
+            forget(path)
         start = time.perf_counter()
         work(path)
         spent.append(time.perf_counter() - start)
@@ -139,6 +156,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--peer-runs", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=512, help="size of the file for the full hash")
+    parser.add_argument("--idle", type=int, metavar="FILES", help="measure the daemon over so many files instead")
     parser.add_argument("--peak", nargs=2, metavar=("WORK", "FILE"))
     options = parser.parse_args()
     if options.peak:
@@ -148,6 +166,9 @@ def main() -> None:
             print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
         return
     with tempfile.TemporaryDirectory() as directory:
+        if options.idle:
+            measure(Path(directory), options.idle)
+            return
         path = Path(directory) / "model.gguf"
         made, data_length = header()
         path.write_bytes(made)
@@ -159,24 +180,34 @@ def main() -> None:
         print(f"  inspect          {ours:10.1f} ms   peak {peak_mib('inspect', path):7.1f} MiB ({base:.1f} imported)")
         print(f"  gguf.GGUFReader  {theirs:10.1f} ms   peak {peak_mib('gguf', path):7.1f} MiB")
         print(f"  ratio            {theirs / ours:10.0f}")
-        size = options.megabytes << 20
-        block = os.urandom(1 << 20)
-        with path.open("wb") as file:
-            head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + _entry("general.architecture", 8, _text(b"x"))
-            head += _text(b"w") + struct.pack("<IQIQ", 1, size // 4, 0, 0)
-            file.write(head + bytes(-len(head) % 32))
-            for _ in range(options.megabytes):
-                file.write(block)
-        full = median_ms(WORK["full"], path, 3)
-        plain = median_ms(WORK["hashlib"], path, 3)
-        print(f"full hash of {size:,} bytes")
-        print(
-            f"  inspect          {full:10.1f} ms   {size / full / 1000:7.0f} MB/s   peak {peak_mib('full', path):.1f} MiB"
-        )
-        print(
-            f"  hashlib          {plain:10.1f} ms   {size / plain / 1000:7.0f} MB/s   peak {peak_mib('hashlib', path):.1f} MiB"
-        )
+        print_hash(path, options.megabytes)
+
+
+def print_hash(path: Path, megabytes: int) -> None:
+    """The part of the table about reading all of a file, which is made at ``path``."""
+    size = megabytes << 20
+    block = os.urandom(1 << 20)
+    with path.open("wb") as file:
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + _entry("general.architecture", 8, _text(b"x"))
+        head += _text(b"w") + struct.pack("<IQIQ", 1, size // 4, 0, 0)
+        file.write(head + bytes(-len(head) % 32))
+        for _ in range(megabytes):
+            file.write(block)
+    print(f"full hash of {size:,} bytes")
+    for cold in (False, True):
+        print(" in memory" if not cold else " not in memory")
+        full, plain = (median_ms(WORK[name], path, 5, cold=cold) for name in ("full", "hashlib"))
+        for name, work, spent in (("inspect", "full", full), ("hashlib", "hashlib", plain)):
+            print(
+                f"  {name:16} {spent:10.1f} ms   {size / spent / 1000:7.0f} MB/s   peak {peak_mib(work, path):.1f} MiB"
+            )
         print(f"  ratio            {full / plain:10.2f}")
+    rate = size // 4
+    start = time.perf_counter()
+    inspect_once(path, "full", rate)
+    spent = time.perf_counter() - start
+    print(f"at a rate of {rate:,} bytes a second")
+    print(f"  inspect          {spent * 1000:10.1f} ms   {size / spent / 1e6:7.0f} MB/s   wanted {rate / 1e6:.0f}")
 
 
 if __name__ == "__main__":

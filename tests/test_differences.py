@@ -41,6 +41,7 @@ def examples() -> Iterator[bytes]:
     deep = struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 33 + struct.pack("<IQ", 0, 1) + b"\1"
     yield gguf([ARCHITECTURE, Entry("k", raw=deep)], [Tensor("w", [1])]).data
     yield gguf([ARCHITECTURE], [Tensor("w", [1] * 5, length=4)], data=bytes(4)).data
+    yield gguf([ARCHITECTURE, Entry("k", raw=struct.pack("<IIQ", 9, 99, 0))], [Tensor("w", [1])]).data
     yield gguf([ARCHITECTURE, aligned(32), aligned(64)], [Tensor("w", [1])]).data
     yield gguf([ARCHITECTURE, aligned(24)], [Tensor("w", [1])], alignment=24).data
     yield gguf([ARCHITECTURE], [Tensor("w", [4])], version=2, endian=">").data

@@ -109,7 +109,8 @@ def _brought_up_copy(old: sqlite3.Connection, version: int) -> sqlite3.Connectio
 def _naming(path: str) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    # SQLite's message about a damaged schema quotes it, and may be no text.
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{printable(path)}: {error}") from error
 
 

@@ -1,7 +1,8 @@
 """What need not be kept, and how it goes without breaking the chain.
 
-Kept for good: of each artifact the last record that settled the matter and the last one with the digest of the whole
-file (made here and made elsewhere counted apart), every record that raised or changed an alert, and what is known of
+Kept for good: of each artifact the last record that settled the matter, the last one with the digest of the whole file
+(made here and made elsewhere counted apart), the first one with the digest of its present state, which every later
+reading is held against, every record that raised or changed an alert, and what is known of
 an artifact by. Everything else goes once it is older than the retention, except what is still to be written into the
 log. Links stay, marked, as long as an older record stays: the chain can then be walked from end to end. Those before
 the oldest record go, and the value of the last of them becomes the anchor that the walk begins with.
@@ -27,6 +28,14 @@ AND NOT (final = 1 AND NOT EXISTS (
     AND (later.moment, later.sequence) > (old.moment, old.sequence)))
 AND NOT EXISTS (SELECT 1 FROM artifacts WHERE artifacts.path = old.path AND artifacts.evidence_id = old.evidence_id)
 AND evidence_id NOT IN (SELECT evidence_id FROM alerts)
+AND NOT (final = 1 AND hashed = 1 AND imported = 0
+    AND EXISTS (
+        SELECT 1 FROM artifacts WHERE artifacts.path = old.path
+        AND substr(artifacts.identity, instr(artifacts.identity, ' ')) = substr(old.identity, instr(old.identity, ' ')))
+    AND NOT EXISTS (
+        SELECT 1 FROM evidence AS first WHERE first.path = old.path AND first.sequence < old.sequence
+        AND first.final = 1 AND first.hashed = 1 AND first.imported = 0
+        AND substr(first.identity, instr(first.identity, ' ')) = substr(old.identity, instr(old.identity, ' '))))
 ORDER BY sequence LIMIT ?
 """
 

@@ -89,6 +89,7 @@ CREATE TABLE artifacts (
     hashed_at   REAL                   -- when all of this state was hashed
 ) WITHOUT ROWID;
 CREATE INDEX artifacts_by_hash ON artifacts (hashed_at);
+CREATE INDEX artifacts_by_identity ON artifacts (identity);
 """
 
 #: The last record of each set of files.

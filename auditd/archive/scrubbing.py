@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Final
 
 from auditd.archive.rows import ScrubTurn
@@ -14,23 +15,34 @@ _NEXT: Final = "scrub_next"
 #: What waits longest: never hashed first. One whose last try came to nothing has its own delay.
 _OLDEST: Final = """
 SELECT path, identity, hashed_at FROM artifacts
-WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?)
+WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below})
 ORDER BY hashed_at LIMIT 1
 """
+_ALL: Final = "SELECT identity FROM artifacts WHERE identity IS NOT NULL AND ({below})"
 
 
-def amount(connection: sqlite3.Connection) -> tuple[int, int]:
-    """How many artifacts are known, and their bytes: every row is looked at."""
+def _below(roots: Sequence[bytes]) -> tuple[str, list[bytes]]:
+    """A condition for paths below one of ``roots``, with its values: ``0`` is the byte after ``/``."""
+    stems = [root.rstrip(b"/") for root in roots]
+    condition = " OR ".join("path > ? AND path < ?" for _ in stems) or "0"
+    return condition, [end for stem in stems for end in (stem + b"/", stem + b"0")]
+
+
+def amount(connection: sqlite3.Connection, roots: Sequence[bytes]) -> tuple[int, int]:
+    """How many artifacts are known below ``roots``, and their bytes: every row is looked at."""
+    below, ends = _below(roots)
     artifacts = total = 0
-    for (identity,) in connection.execute("SELECT identity FROM artifacts WHERE identity IS NOT NULL"):
+    for (identity,) in connection.execute(_ALL.format(below=below), ends):
         artifacts += 1
         total += max(0, Fingerprint.parse(identity).size)
     return artifacts, total
 
 
-def turn(connection: sqlite3.Connection, now: float) -> ScrubTurn:
-    """Whose turn it is at ``now`` (wall-clock seconds); the first one begins a pass."""
-    path, identity, hashed_at = connection.execute(_OLDEST, (now,)).fetchone() or (None, None, None)
+def turn(connection: sqlite3.Connection, now: float, roots: Sequence[bytes]) -> ScrubTurn:
+    """Whose turn it is below ``roots`` at ``now`` (wall-clock seconds); the first one begins a pass."""
+    below, ends = _below(roots)
+    query = _OLDEST.format(below=below)
+    path, identity, hashed_at = connection.execute(query, (now, *ends)).fetchone() or (None, None, None)
     begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
     if begun is None:
         begin(connection, now)

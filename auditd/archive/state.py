@@ -133,10 +133,19 @@ def need(
         or not same_file(known.fingerprint, seen, same_run=same_run)
     ):
         return Need.HEADER
-    if wants_digest(mode, promise) and (known.mode != "full" or known.promised != references_key(promise)):
-        return Need.DIGEST
+    if known.mode != "full":
+        if wants_digest(mode, promise):
+            return Need.DIGEST
+    elif known.promised != references_key(promise):
+        # The digest of this state is known, and stands against other references without another reading.
+        return Need.DIGEST if wants_digest(mode, promise) and _needs_reading(promise) else Need.HEADER
     # Names came or went: a look at the header says so, and costs nothing.
     return Need.NOTHING if known.standing in (None, standing_key(promise)) else Need.HEADER
+
+
+def _needs_reading(promise: Promise) -> bool:
+    """Whether a reference is of a kind that is taken only where it is asked for."""
+    return any(reference.algorithm != "sha256" for reference in promise.references)
 
 
 def is_final(evidence: Evidence) -> bool:
@@ -191,7 +200,7 @@ def _settled(
         mode="full" if hashed or stands else mode,
         run=run,
         evidence_id=evidence.evidence_id,
-        promised=references_key(promise) if hashed else before.promised if stands else None,
+        promised=references_key(promise) if hashed or stands else None,
         standing=standing_key(promise),
         hashed_at=now if hashed else before.hashed_at if stands else None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
@@ -27,8 +27,19 @@ from auditd.evidence.text import printable
 #: Rows read under the lock at a time.
 _PAGE: Final = 500
 
+#: Alerts of one code that are counted: more of them say nothing more.
+_MANY_ALERTS: Final = 4096
+
 #: An identity without its device number.
 _STATE: Final = "substr(identity, instr(identity, ' ') + 1)"
+
+#: Which records a look is held against: see :class:`auditd.evidence.history.Earlier`.
+_EARLIER: Final = {
+    "before": f"{_STATE} <> ? ORDER BY sequence DESC",
+    "hashed": f"{_STATE} <> ? AND hashed = 1 ORDER BY sequence DESC",
+    # The first: what a later reading found is what is held against it.
+    "same": f"{_STATE} = ? AND hashed = 1 ORDER BY sequence",
+}
 
 T = TypeVar("T")
 
@@ -37,6 +48,21 @@ def below(directory: bytes) -> tuple[bytes, bytes]:
     """The half-open range of all paths below ``directory`` in byte order: ``0`` is the byte after ``/``."""
     stem = directory.rstrip(b"/")
     return stem + b"/", stem + b"0"
+
+
+def _content(connection: sqlite3.Connection, kept: tuple[bytes, int, bytes | None]) -> bytes | None:
+    """The record of a row; None if it is damaged, which ``verify`` names."""
+    try:
+        return statements.content(connection, kept)
+    except RecordError:
+        return None
+
+
+def _seen(record: bytes | None) -> Seen | None:
+    try:
+        return None if record is None else Seen.of(decode(record))
+    except RecordError:
+        return None
 
 
 class Store:
@@ -85,7 +111,7 @@ class Store:
                 if self._connection is None:
                     self._connection = (connect_writer if self._writer else connect_reader)(self.path)
                 return work(self._connection)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 self._disconnect()
                 raise StoreError(f"{printable(self.path)}: {error}") from error
 
@@ -170,27 +196,23 @@ class Store:
     def earlier(self, path: bytes, seen: Fingerprint) -> Earlier:
         """The records that a look at the artifact in the state ``seen`` is held against. Device numbers do not count."""
         state = seen.text().partition(" ")[2]
-        return Earlier(
-            before=self._last_seen(path, f"{_STATE} <> ?", state),
-            hashed=self._last_seen(path, f"{_STATE} <> ? AND hashed = 1", state),
-            same=self._last_seen(path, f"{_STATE} = ? AND hashed = 1", state),
-        )
 
-    def _last_seen(self, path: bytes, where: str, state: str) -> Seen | None:
-        """The last record made here that settled the matter; a damaged one is none, and ``verify`` names it."""
+        def read(connection: sqlite3.Connection) -> dict[str, tuple[int, bytes | None]]:
+            found: dict[str, tuple[int, bytes | None]] = {}
+            for role, condition in _EARLIER.items():
+                row = connection.execute(
+                    "SELECT sequence, record, place, rows FROM evidence"  # noqa: S608 - constants of this module
+                    f" WHERE path = ? AND final = 1 AND imported = 0 AND {condition} LIMIT 1",
+                    (path, state),
+                ).fetchone()
+                if row is not None:
+                    found[role] = (row[0], _content(connection, row[1:]))
+            return found
 
-        def last(connection: sqlite3.Connection) -> Seen | None:
-            row = connection.execute(
-                "SELECT record, place, rows FROM evidence WHERE path = ? AND final = 1 AND imported = 0"  # noqa: S608
-                f" AND {where} ORDER BY sequence DESC LIMIT 1",
-                (path, state),
-            ).fetchone()
-            try:
-                return None if row is None else Seen.of(decode(statements.content(connection, row)))
-            except RecordError:
-                return None
-
-        return self._call(last)
+        found = self._call(read)
+        # Outside of the lock, and each record once: it is often the same.
+        seen_by = {sequence: _seen(content) for sequence, content in set(found.values())}
+        return Earlier(**{role: seen_by[sequence] for role, (sequence, _) in found.items()})
 
     def _stored(self, where: str, values: tuple[object, ...], after: int) -> Iterator[Stored]:
         """One at a time: a record may be large, and others may come while it is looked at."""
@@ -321,13 +343,13 @@ class Store:
 
     # --- scrub -------------------------------------------------------------------------------------------
 
-    def scrub_amount(self) -> tuple[int, int]:
-        """How many artifacts there are to hash, and their bytes. Takes as long as there are artifacts."""
-        return self._call(scrubbing.amount)
+    def scrub_amount(self, roots: Sequence[bytes]) -> tuple[int, int]:
+        """How many artifacts there are to hash below ``roots``, and their bytes. Takes as long as there are artifacts."""
+        return self._call(lambda connection: scrubbing.amount(connection, roots))
 
-    def scrub_turn(self, now: float) -> ScrubTurn:
-        """Where the re-hash of everything stands at ``now`` (wall-clock seconds)."""
-        return self._change(lambda connection: scrubbing.turn(connection, now))
+    def scrub_turn(self, now: float, roots: Sequence[bytes]) -> ScrubTurn:
+        """Where the re-hash of everything below ``roots`` stands at ``now`` (wall-clock seconds)."""
+        return self._change(lambda connection: scrubbing.turn(connection, now, roots))
 
     def begin_scrub(self, now: float) -> None:
         """A pass over everything begins."""
@@ -369,6 +391,24 @@ class Store:
     def open_alerts(self, path: bytes) -> list[Alert]:
         """The open alerts of one artifact."""
         return self._alerts("path = ? AND cleared_at IS NULL", path)
+
+    def alerts_below(self, directory: bytes, code: str) -> list[Alert]:
+        """The open alerts of one code below a directory; the first few thousand."""
+        first, end = below(directory)
+        return self._alerts(
+            f"cleared_at IS NULL AND code = ? AND path > ? AND path < ? LIMIT {_MANY_ALERTS}", code, first, end
+        )
+
+    def same_inode(self, path: bytes, seen: Fingerprint) -> Iterator[bytes]:
+        """Other artifacts that were seen with this device and inode: perhaps the same file under another name."""
+        stem = f"{seen.device} {seen.inode}"
+        rows = self._call(
+            lambda connection: connection.execute(
+                "SELECT path FROM artifacts WHERE identity > ? AND identity < ? AND path <> ? LIMIT 8",
+                (f"{stem} ", f"{stem}!", path),
+            ).fetchall()
+        )
+        return (bytes(other) for (other,) in rows)
 
     def all_open_alerts(self, after: int = 0) -> Iterator[Alert]:
         """All open alerts in the order in which they were raised."""

@@ -49,7 +49,8 @@ def verify(connection: sqlite3.Connection, tally: Tally) -> Iterator[Broken]:
         for broken in _all(connection, tally):
             tally.broken += 1
             yield broken
-    except sqlite3.DatabaseError as error:
+    # The message of a damaged schema quotes it, and may be no text.
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         tally.broken += 1
         yield Broken(None, None, f"the file cannot be read to its end: {_text(str(error))}")
 

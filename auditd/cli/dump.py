@@ -63,7 +63,6 @@ def configure(parser: ArgumentParser) -> None:
         "that cannot be said; - is standard input",
     )
     add_reading(parser)
-    parser.set_defaults(dump=None)
     parser.add_argument(
         "--json", action="store_true", help="print what was written, or what differs, as a line of JSON"
     )

@@ -13,7 +13,7 @@ from auditd.cli.interruption import Interruption
 from auditd.cli.options import add_reading, also_not_seen, located
 from auditd.cli.show_kind import Asked, Kind
 from auditd.cli.show_kinds import KINDS
-from auditd.cli.show_source import look_of, status_of_look
+from auditd.cli.show_source import dumped_look, look_of, status_of_look
 from auditd.cli.status import Status, worst
 from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
@@ -94,8 +94,10 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         arguments.file = located(arguments.file)
     kind = KINDS[arguments.kind]
     kind.check(arguments)
+    # A dump may come through a pipe: whoever waits for one ends it at the first signal, and nothing is lost.
+    dumped = None if arguments.dump is None else dumped_look(arguments.dump, arguments.layout)
     with Interruption() as interruption:
-        look = look_of(arguments, terminal, interruption)
+        look = dumped or look_of(arguments, terminal, interruption)
         asked = Asked(look, arguments, terminal, interruption.checkpoint)
         try:
             shown = kind.sheet(asked)

@@ -21,8 +21,7 @@ from auditd.cli.terminal import progress_of
 from auditd.errors import UsageError
 from auditd.evidence.text import printable, quoted
 from auditd.formats.declarations import MetadataEntry
-from auditd.inspection.value import beginnings, elements
-from auditd.inspection.values import summarise
+from auditd.formats.gguf.elements import Element
 
 # -- meta -------------------------------------------------------------------------------------------
 
@@ -41,7 +40,7 @@ def _meta(module: Any, asked: Asked) -> msgspec.Struct:
         return sheet
     long = _long_array(module, asked)
     if asked.arguments.json and long is not None:
-        sheet = module.value_sheet(asked.look, key, elements(asked.look, long, asked.checkpoint))
+        sheet = module.value_sheet(asked.look, key, _elements(asked, long))
     else:
         sheet = module.value_sheet(asked.look, key, following=long is not None)
     return sheet
@@ -59,7 +58,13 @@ def _meta_more(module: Any, asked: Asked) -> Iterator[str]:
     """The elements of a long array, as they are read."""
     long = _long_array(module, asked)
     if long is not None:
-        yield from module.element_lines(elements(asked.look, long, asked.checkpoint))
+        yield from module.element_lines(_elements(asked, long))
+
+
+def _elements(asked: Asked, entry: MetadataEntry) -> Iterator[Element]:
+    from auditd.inspection.value import elements  # noqa: PLC0415 - no other kind needs it
+
+    return elements(asked.look, entry, asked.checkpoint)
 
 
 # -- fields -----------------------------------------------------------------------------------------
@@ -100,6 +105,8 @@ def _bytes_of(asked: Asked) -> Callable[[Sequence[tuple[int, int]]], Sequence[by
     look = asked.look
     if asked.arguments.dump is not None or look.header is None or look.stop is not None:
         return None
+    from auditd.inspection.value import beginnings  # noqa: PLC0415 - no other kind needs it
+
     return lambda spans: beginnings(look, spans, asked.checkpoint)
 
 
@@ -135,6 +142,8 @@ def _floats_arguments(parser: ArgumentParser) -> None:
 
 
 def _floats(module: Any, asked: Asked) -> msgspec.Struct:
+    from auditd.inspection.values import summarise  # noqa: PLC0415 - no other kind needs it
+
     tensor = module.chosen(asked.look, asked.arguments.tensor)
     mistake: bool = asked.arguments.ignore_alignment
     numbers = None

@@ -11,7 +11,6 @@ from auditd.cli.options import Look as Looking
 from auditd.cli.status import Status, status_from
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.evidence.compose import outcome_of
-from auditd.evidence.dump import codec as dump
 from auditd.evidence.findings import severity_of
 from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
@@ -20,9 +19,7 @@ from auditd.inspection.inspector import look_at
 
 
 def look_of(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
-    """The look that is asked for, with a progress line while a file is read. Raises ``AuditError`` for a bad dump."""
-    if arguments.dump is not None:
-        return _from_dump(arguments.dump, arguments.layout)
+    """The look at the file that is asked for, with a progress line while it is read."""
     line = terminal.progress_line()
     if line:
         line.begin(printable(arguments.file))
@@ -32,8 +29,13 @@ def look_of(arguments: Namespace, terminal: Terminal, interruption: Interruption
     return look
 
 
-def _from_dump(path: bytes, layout: str) -> Look:
-    """The look of a dump; ``-`` is standard input. One byte more than a dump can have is read, and then refused."""
+def dumped_look(path: bytes, layout: str) -> Look:
+    """The look of a dump; ``-`` is standard input. Raises ``AuditError`` for a bad one.
+
+    One byte more than a dump can have is read, and then refused.
+    """
+    from auditd.evidence.dump import codec as dump  # noqa: PLC0415 - takes long to import, and most looks are at files
+
     with opened(path) as file:
         text = file.read(dump.DUMP_BYTES + 1)
     return dump.decode(text, layout=layout, name=os.fsdecode(path))

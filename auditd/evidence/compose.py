@@ -97,6 +97,8 @@ def outcome_of(look: Look, found: Sequence[Judged]) -> Outcome:
         return "partial" if _validated(look) else "failed"
     if _short(look):
         return "partial"
+    if is_unstable(look):
+        return "partial" if _validated(look) else "failed"
     return "refused" if any(judged.refuses for judged in found) or _faulty(look) else "complete"
 
 
@@ -140,7 +142,7 @@ def _artifact(look: Look) -> Artifact:
         store=promise.store,
         format=("gguf" if isinstance(header, GgufHeader) else "safetensors") if recognised else None,
         size=exact_int(look.size),
-        sha256=look.sha256,
+        sha256=None if is_unstable(look) else look.sha256,
         expected=[
             Expected(algorithm=each.algorithm, value=each.value, source=each.source) for each in promise.references
         ],
@@ -170,6 +172,17 @@ def _error(look: Look, found: Sequence[Judged]) -> Error | None:
             offset=exact_int(stop.offset),
             message=stop.message,
             errno=stop.errno,
+        )
+    if is_unstable(look):
+        message = "two readings of the unchanged file gave two contents"
+        return Error(
+            code="execution_failure",
+            category="host",
+            constraint=None,
+            subject="artifact.sha256",
+            offset=None,
+            message=message,
+            errno=None,
         )
     faults = [judged for judged in found if judged.refuses]
     if not faults:

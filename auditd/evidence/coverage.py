@@ -124,6 +124,8 @@ def _padding(look: Look, reason: str) -> Cover:
 def _digest(look: Look, reason: str) -> Cover:
     if look.scope == "header":
         return Cover(status="not_requested", reason="the header's digest says nothing of the weights")
+    if look.sha256 is not None and look.sha256_again not in (None, look.sha256):
+        return Cover(status="partial", reason="two readings gave two digests")
     if look.sha256 is not None:
         return Cover(status="complete")
     if look.identity in ("modified", "replaced"):

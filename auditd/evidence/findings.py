@@ -35,7 +35,7 @@ SEVERITY_ORDER: Final[tuple[Severity, ...]] = ("info", "notice", "warning", "cri
 
 VERDICT_MEANINGS: Final[dict[Verdict, str]] = {
     "sound": "everything that was looked at is as it should be",
-    "notice": "whole, with something that a person should know",
+    "notice": "no rule is broken, and there is something that a person should know",
     "undetermined": "looked at, and the sizes of some tensors cannot be established from the file",
     "unknown": "could not be looked at, or not to the end",
     "in_progress": "a download that is not finished",
@@ -257,6 +257,9 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "Stock loaders refuse the file; check which program wrote it.",
     ),
     "dimension_beyond_int64": FindingKind("notice", "notice", "a dimension of 2^63 or more", "llama.cpp refuses this."),
+    "empty_tensor_row": FindingKind(
+        "notice", "notice", "an empty tensor whose rows are not whole blocks of its type", "llama.cpp refuses this."
+    ),
     "json_number": FindingKind(
         "notice", "notice", "a number in the JSON that no double holds", "The reference reader refuses the file."
     ),

@@ -22,6 +22,7 @@ class Seen:
     templates: tuple[tuple[str, str], ...] | None = None
     sha256: str | None = None
     tensor_data: str | None = None
+    git_sha1: str | None = None
 
     @classmethod
     def of(cls, evidence: Evidence) -> Seen:
@@ -35,6 +36,7 @@ class Seen:
             templates=None if gguf is None else tuple((each.name, each.sha256) for each in gguf.chat_templates),
             sha256=evidence.artifact.sha256,
             tensor_data=None if digests is None else digests.tensor_data,
+            git_sha1=None if digests is None else digests.git_sha1,
         )
 
 
@@ -43,8 +45,8 @@ class Earlier:
     """The records that a look is held against.
 
     ``before`` is the last complete one of another state of the file, ``hashed`` the last of another state that hashed
-    all of it, ``same`` the last that hashed all of this very state. A change is told against another state for as long
-    as this one lasts, so that a second look does not take it back.
+    all of it, ``same`` the first that hashed all of this very state. So a second look takes nothing back: a change is
+    told against another state for as long as this one lasts, and corruption against what this state was at first.
     """
 
     before: Seen | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -65,12 +66,13 @@ def _changed(look: Look) -> str:
     if look.before is None or look.after is None:
         return "the file changed while it was read"
     if look.before.size != look.after.size:
-        return f"the file had {look.before.size} bytes before it was read and {look.after.size} after"
+        return f"the file had {look.before.size:,} bytes before it was read and {look.after.size:,} after"
     return "the file's times changed while it was read"
 
 
 # -- looking ----------------------------------------------------------------------------------------
 
+_DIRECTORY: Final = "Give one file, or walk the directory: model-auditd audit looks at everything below it."
 _STOP_CODES: Final = {"path": "path_unavailable", "host": "read_failed"}
 
 
@@ -79,7 +81,8 @@ def _of_looking(look: Look) -> Iterator[Judged]:
         yield Judged("unfinished", "its name says that a download is under way, so it was not read")
     if look.stop is not None and look.stop.category in _STOP_CODES:
         code = "read_abandoned" if look.stop.abandoned else _STOP_CODES[look.stop.category]
-        yield Judged(code, look.stop.message, offset=look.stop.offset)
+        advice = _DIRECTORY if look.stop.errno == errno.EISDIR else None
+        yield Judged(code, look.stop.message, offset=look.stop.offset, advice=advice)
     if look.foreign is not None and look.promise.role == "model":
         yield _foreign(look)
     if look.zeros is not None and look.zeros.words:
@@ -90,7 +93,9 @@ def _foreign(look: Look) -> Judged:
     kind = look.foreign
     assert kind is not None  # noqa: S101 - the caller has asked
     head = look.foreign_head[:4]
-    opens = f'; it opens {shown(head)}, and a GGUF file opens "GGUF"' if head else ""
+    # Whoever calls a file safetensors does not miss the mark of another format.
+    mark = "" if look.path.endswith(b".safetensors") else ', and a GGUF file opens "GGUF"'
+    opens = f"; it opens {shown(head)}{mark}" if head else ""
     details = f"; {look.foreign_details}" if look.foreign_details else ""
     message = f"this is {kind.meaning}{details}{opens}"
     return Judged(

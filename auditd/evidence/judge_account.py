@@ -16,7 +16,7 @@ from auditd.evidence.record import Verdict
 from auditd.formats.bounds import EXACT_INTEGER
 from auditd.formats.declarations import GgufHeader, GgufTensor, SafetensorsHeader
 from auditd.formats.faults import Constraint
-from auditd.formats.quoting import shown
+from auditd.formats.quoting import counted, shown
 
 
 def of_account(look: Look) -> Iterator[Judged]:
@@ -72,9 +72,9 @@ def _unowned_message(look: Look, account: Account, run: Run | None) -> str:
         return "bytes that belong to nothing"
     where = f"after {tensor_name(look, run.after)}" if run.after is not None else "at the data start"
     total = account.figures.surplus or run.end - run.begin
-    first = "" if total == run.end - run.begin else f", the first {run.end - run.begin}"
+    first = "" if total == run.end - run.begin else f", the first {run.end - run.begin:,}"
     return (
-        f"{total:,} bytes belong to nothing{first} at byte {run.begin:,} {where} ({_KIND_WORDS[run.kind]})"
+        f"{counted(total, 'byte')} {_belong(total)} to nothing{first} at byte {run.begin:,} {where} ({_KIND_WORDS[run.kind]})"
         f"{_appended(look)}"
     )
 
@@ -85,14 +85,23 @@ def _appended(look: Look) -> str:
 
 def _missing_message(look: Look, account: Account, run: Run | None) -> str:
     figures = account.figures
-    lost = f"{figures.missing:,} bytes are missing" if figures.missing else "tensors begin past the end of the file"
-    touched = f"{_tensors(figures.tensors_cut)} cut and {figures.tensors_gone} gone altogether"
-    first = _first_cut(look, run)
-    return f"{lost}: {touched}{first}"
+    lost = f"{_are(figures.missing, 'byte')} missing" if figures.missing else "tensors begin past the end of the file"
+    return f"{lost}{_touched(figures.tensors_cut, figures.tensors_gone)}{_first_cut(look, run)}"
 
 
-def _tensors(count: int | None) -> str:
-    return "1 tensor is" if count == 1 else f"{count} tensors are"
+def _touched(cut: int | None, gone: int | None) -> str:
+    """How many tensors are cut and how many are not there at all, without what is none."""
+    parts = [(cut, "cut"), (gone, "gone altogether")]
+    told = [f"{_are(count, 'tensor')} {how}" for count, how in parts if count]
+    return f": {' and '.join(told)}" if told else ""
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"
+
+
+def _belong(count: int) -> str:
+    return "belongs" if count == 1 else "belong"
 
 
 def _first_cut(look: Look, run: Run | None) -> str:
@@ -103,7 +112,9 @@ def _first_cut(look: Look, run: Run | None) -> str:
 
 def _overlap_message(_look: Look, account: Account, run: Run | None) -> str:
     where = "" if run is None else f", the first {run.end - run.begin:,} at byte {run.begin:,}"
-    return f"{account.figures.overlap:,} bytes are claimed more than once{where}"
+    overlap = account.figures.overlap
+    claimed = "bytes are" if overlap is None else _are(overlap, "byte")
+    return f"{claimed} claimed more than once{where}"
 
 
 _KIND_WORDS: Final[Mapping[RunKind, str]] = {
@@ -166,9 +177,9 @@ def _nothing_fits(look: Look, account: Account) -> Judged:
     subject, offset = _place(look, first, None)
     applicable = sum(tried.applicable for tried in account.candidates)
     message = (
-        f"the residue is {figures.residue:,} under today's layout and not 0 under any of the {applicable} that "
-        f"apply, and the offsets follow none of them: {figures.surplus:,} bytes belong to nothing, "
-        f"{figures.missing:,} are missing, {figures.overlap:,} are claimed more than once"
+        f"the residue is {figures.residue:+,} under the layout {account.layout}, it is 0 under none of the "
+        f"{applicable} candidates that apply, and the offsets do not follow {account.layout} either: bytes that belong "
+        f"to nothing {figures.surplus:,}, missing {figures.missing:,}, claimed more than once {figures.overlap:,}"
     )
     return Judged(
         "residue_under_every_layout",
@@ -187,7 +198,7 @@ def _of_padding(look: Look) -> Iterator[Judged]:
         return
     begin, end = look.scanned.nonzero_padding[0]
     subject, offset = _place(look, Run("padding", begin, end), None)
-    message = f"the {end - begin} bytes of padding at byte {begin:,} are not all zero"
+    message = f"the padding of {counted(end - begin, 'byte')} at byte {begin:,} is not all zero"
     yield Judged("padding_nonzero", message, subject=subject, offset=offset, count=look.scanned.nonzero_count)
 
 
@@ -221,7 +232,8 @@ def _of_sizes(header: GgufHeader, account: Account) -> Iterator[Judged]:
         tensor = _row(header, account.unsized.first)
         type_text = "" if tensor is None else f" (type {tensor.type_id})"
         name = _name_or_number(tensor, account.unsized.first)
-        message = f"{account.unsized.count} tensors have no established size, the first is {name}{type_text}"
+        have = f"{counted(account.unsized.count, 'tensor')} {'has' if account.unsized.count == 1 else 'have'}"
+        message = f"{have} no established size, the first is {name}{type_text}"
         yield Judged(
             "size_unestablished",
             message,
@@ -249,7 +261,7 @@ def _partial_blocks(header: GgufHeader, slip: Slip) -> Judged:
     name = _name_or_number(tensor, slip.first)
     row = None if tensor is None else (tensor.shape[0] if tensor.shape else 1)
     message = (
-        f"{name} has rows of {row} elements, which are no whole blocks of its type today, and no older layout fits"
+        f"{name} has rows of {row:,} elements, which are no whole blocks of its type today, and no older layout fits"
     )
     return Judged(
         "header_malformed",

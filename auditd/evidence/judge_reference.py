@@ -42,8 +42,19 @@ def of_digests(look: Look) -> Iterator[Judged]:
 
 
 def actual_of(look: Look, reference: Reference) -> str | None:
-    """The digest that stands against a reference, None if it was not taken."""
-    return look.sha256 if reference.algorithm == "sha256" else look.git_sha1
+    """The digest that stands against a reference: taken now, or earlier of this very state; None if it is not known."""
+    known = _same_state(look)
+    if reference.algorithm == "sha256":
+        return look.sha256 or (None if known is None else known.sha256)
+    return look.git_sha1 or (None if known is None else known.git_sha1)
+
+
+def _same_state(look: Look) -> Seen | None:
+    """What an earlier record knew of the file as it is now, None where this look took its own digest."""
+    same = None if look.earlier is None else look.earlier.same
+    if look.sha256 is not None or same is None or look.identity != "unchanged":
+        return None
+    return same if is_same(same.identity, look.before) else None
 
 
 def broken_references(look: Look) -> list[Reference]:
@@ -93,7 +104,7 @@ def _of_references(look: Look) -> Iterator[Judged]:
     first = broken[0]
     actual = actual_of(look, first)
     message = (
-        f"{first.algorithm} is {actual}{_said_of(look)}, and {printable(first.source)} says {first.value}"
+        f"{first.algorithm} is {actual}{_said_of(look)}{_taken(look)}, and {printable(first.source)} says {first.value}"
         f"{_since(look)}{_affected(look)}"
     )
     yield Judged(
@@ -104,6 +115,11 @@ def _of_references(look: Look) -> Iterator[Judged]:
         actual=actual,
         count=len(broken),
     )
+
+
+def _taken(look: Look) -> str:
+    known = _same_state(look)
+    return "" if known is None else f" (taken on {known.recorded_at})"
 
 
 def _said_of(look: Look) -> str:

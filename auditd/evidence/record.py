@@ -113,7 +113,12 @@ class Identity(Record, frozen=True):
 
 
 class Read(Record, frozen=True):
-    """What was read. ``header_length`` ends at the last byte of the header, before any padding."""
+    """What was read. ``header_length`` ends at the last byte of the header, before any padding.
+
+    ``cache`` says how pages in the page cache were treated. ``left``: a header was to be read, and its pages stay.
+    ``uncached``: the kernel kept none but those that were there before. ``dropped``: those that were not there before
+    were dropped. ``memory``: the file system is memory. ``filled``: all that was read stays.
+    """
 
     scope: Literal["header", "full"]
     header_length: int | None

@@ -20,7 +20,7 @@ _UNPRINTABLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", 
 _SUSPECT: Final = re.compile(r"[^ -\[\]-~]")
 
 #: Characters that JSON may hold raw and a terminal or log viewer would act upon: DEL and C1, the soft hyphen,
-#: invisible and bidirectional format characters, tags (a second, unseen ASCII), line and paragraph separators.
+#: invisible and bidirectional format characters, line and paragraph separators.
 _RAW_IN_JSON: Final = (
     (0x7F, 0x9F),
     (0xAD, 0xAD),
@@ -34,8 +34,6 @@ _RAW_IN_JSON: Final = (
     (0x2060, 0x206F),
     (0xFEFF, 0xFEFF),
     (0xFFF9, 0xFFFB),
-    (0xE0001, 0xE0001),
-    (0xE0020, 0xE007F),
 )
 
 
@@ -89,10 +87,4 @@ def harmless_json(encoded: bytes) -> bytes:
     """
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
-    return _ENCODED.sub(_json_escape, encoded)
-
-
-def _json_escape(match: re.Match[bytes]) -> bytes:
-    """``\\uXXXX``, twice for what is past U+FFFF: JSON escapes are UTF-16."""
-    units = match.group().decode("utf-8").encode("utf-16-be")
-    return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
+    return _ENCODED.sub(lambda match: b"\\u%04x" % ord(match.group().decode("utf-8")), encoded)

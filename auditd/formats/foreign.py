@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from auditd.formats.archives import local_names
 from auditd.formats.kinds import KIND_BYTES, KINDS, Kind, kind_of
 from auditd.formats.protobuf import producer_of, version_of
-from auditd.formats.quoting import shown
+from auditd.formats.quoting import counted, shown
 
 #: Characters of a text that are quoted.
 _QUOTED: Final = 80
@@ -79,7 +79,7 @@ def _pointer(head: bytes, _size: int) -> str:
     target = pointer_target(head)
     if target is None:
         return "it does not say for which"
-    return f"it stands for {target.size:,} bytes with SHA-256 {target.sha256}"
+    return f"the model has {counted(target.size, 'byte')} and SHA-256 {target.sha256}"
 
 
 def _page(head: bytes, _size: int) -> str:
@@ -159,7 +159,7 @@ def _numpy(head: bytes, _size: int) -> str:
 def _zeros(head: bytes, size: int) -> str:
     run = len(head) - len(head.lstrip(b"\0"))
     if run == size:
-        return f"all {size:,} bytes of it are zero"
+        return f"all of its {counted(size, 'byte')} are zero"
     if run == len(head):
         return f"its first {run:,} bytes are zero, and no more were looked at"
     return f"its first {run:,} bytes are zero and the next is not"

@@ -24,6 +24,8 @@ PRINTABLE: Final = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 _TEXT: Final = PRINTABLE.union(range(0x80, 0x100))
 _SPACE: Final = b" \t\n\r"
 _ZERO_HEAD_BYTES: Final = 16
+#: The member of an index that names a file for each tensor; only a short one stands in front of it.
+_WEIGHT_MAP: Final = b'"weight_map"'
 
 
 class Kind(NamedTuple):
@@ -46,7 +48,7 @@ KINDS: Final[dict[str, Kind]] = {
         Kind("empty", "an empty file", "Nothing was written: fetch it again."),
         Kind(
             "lfs_pointer",
-            "a Git LFS pointer: a note of about 130 bytes that stands for the model",
+            "a Git LFS pointer, a note of about 130 bytes in place of the model",
             "Fetch the object that it names (git lfs pull).",
         ),
         Kind(
@@ -56,6 +58,11 @@ KINDS: Final[dict[str, Kind]] = {
         ),
         Kind("xml_text", "XML text, often an error reply of a storage service", _AGAIN),
         Kind("json_text", "JSON text, often an error reply of a server", _AGAIN),
+        Kind(
+            "shard_index",
+            "the index of a set of safetensors or PyTorch files, which says where each tensor is",
+            "Nothing is wrong with it, and it is no model. Audit its directory (model-auditd audit): that judges the set.",
+        ),
         Kind("text", "plain text, often an error message of a server", _AGAIN),
         Kind(
             "utf16_text",
@@ -232,4 +239,6 @@ def _text_word(head: bytes) -> str:
             return "xml_text"
     if not _TEXT.issuperset(head):
         return "unknown"
+    if start[:1] == b"{" and _WEIGHT_MAP in head:
+        return "shard_index"
     return "json_text" if start[:1] in (b"{", b"[") else "text"

@@ -1,4 +1,4 @@
-"""Names from a header inside messages: quoted, cut, and nothing in them but printable ASCII."""
+"""Names and numbers inside messages: names are quoted and cut, and nothing is in them but printable ASCII."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ def shown(raw: bytes | str) -> str:
     """``raw`` between double quotes, escaped, cut after 80 characters with a count of the rest."""
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
     head = "".join(map(_escape, text[:_SHOWN]))
-    return f'"{head}"' if len(text) <= _SHOWN else f'"{head}" and {len(text) - _SHOWN} more characters'
+    return f'"{head}"' if len(text) <= _SHOWN else f'"{head}" and {counted(len(text) - _SHOWN, "more character")}'
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 byte``, ``2,048 bytes``, ``1 metadata entry``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _escape(character: str) -> str:

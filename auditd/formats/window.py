@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from auditd.formats.bounds import HEADER_BYTES
 from auditd.formats.faults import Constraint, Fault, FaultKind
+from auditd.formats.quoting import counted
 
 #: A walk: yields whenever it can only go on with more bytes (or after a stretch of work), returns at its end.
 Walk: TypeAlias = Generator[None, None, None]
@@ -76,7 +77,7 @@ class Window:
                     FaultKind.TRUNCATED,
                     subject,
                     self.offset,
-                    f"the file ends after {self.file_size - self.offset} of its {size:,} bytes",
+                    f"the file ends after {self.file_size - self.offset:,} of its {counted(size, 'byte')}",
                     size,
                     self.file_size - self.offset,
                 )

@@ -6,7 +6,7 @@ in memory before stay, and pages that the reading brought in go. :data:`TREATMEN
 in the evidence says which it was.
 
 Raises ``OSError`` where a read does. What another program brings in while its 8 MiB are being read cannot be told from
-our own, and goes with ours.
+our own, and goes with ours. Of a reading that is stopped, what the kernel was reading ahead just then may stay.
 """
 
 from __future__ import annotations

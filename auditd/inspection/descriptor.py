@@ -80,7 +80,8 @@ class Descriptor:
         if stat.S_ISREG(status.st_mode):
             return
         kind = next((words for test, words in _KINDS if test(status.st_mode)), "no regular file")
-        raise Unreadable(Stop("target_unavailable", "path", f"the path is {kind}, not a regular file"))
+        number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else None
+        raise Unreadable(Stop("target_unavailable", "path", f"the path is {kind}, not a regular file", number))
 
     def status(self) -> os.stat_result:
         """What the descriptor says now; refused if the path was exchanged for something irregular."""

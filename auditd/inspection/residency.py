@@ -27,6 +27,9 @@ PAGE_BYTES: Final = mmap.PAGESIZE
 _PROT_NONE: Final = 0
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 
+#: No page of a cache is larger, and each lies at a multiple of its size.
+_LARGEST_PAGE_BYTES: Final = 1024 * 1024 * 1024
+
 #: The first word of ``struct statfs`` for tmpfs and ramfs.
 _MEMORY_MAGICS: Final = frozenset({0x01021994, 0x858458F6})
 #: More than the structure takes on any machine.
@@ -58,9 +61,10 @@ def is_memory(descriptor: int) -> bool:
 def tells_the_truth(descriptor: int, size: int) -> bool:
     """Whether the kernel says truly which pages of a file of ``size`` bytes are in memory.
 
-    A page past the end of a file is in nobody's memory. If the file has grown by then, the answer is False at worst.
+    A page past the end of a file is in nobody's memory: so far past it that no large page that has the end reaches
+    there. If the file has grown by then, the answer is False at worst.
     """
-    past = _page_up(size)
+    past = (size // _LARGEST_PAGE_BYTES + 1) * _LARGEST_PAGE_BYTES
     return absent(descriptor, past, past + PAGE_BYTES) == [(past, past + PAGE_BYTES)]
 
 

@@ -47,7 +47,8 @@ class Again:
 
     def span(self, begin: int, end: int) -> Iterator[bytes]:
         """The bytes from ``begin`` up to ``end``, in pieces; fewer where the file ends before."""
-        if self._look.before is None or begin >= self._look.before.size:
+        size = None if self._look.before is None else self._look.before.size
+        if size is None or begin >= size:
             return  # a tensor may claim to begin where no file can: past what an offset of the system holds
         self._descriptor.offset = begin
         while self._descriptor.offset < end:

@@ -19,7 +19,7 @@ from auditd.report.columns import defused, width, wrap
 from auditd.report.difference_metadata import Fact, metadata_facts, metadata_head
 from auditd.report.figures import UNKNOWN, counted, exact, rounded, signed
 from auditd.report.paint import Paint, plain
-from auditd.report.show.setting import Align, facts, grid, section
+from auditd.report.show.setting import Align, facts, grid, section, within_columns
 
 _COLUMNS: Final = 80
 #: Of a line of 80 cells so many are left for a value beside its key; wider lines leave more.
@@ -43,7 +43,11 @@ _FIELDS: Final = {"byte_order": "byte order", "header_length": "header length", 
 
 def lines(difference: Difference, columns: int | None = None, paint: Paint = plain) -> Iterator[str]:
     """The comparison as lines of at most ``columns`` cells (80 if None)."""
-    columns = columns or _COLUMNS
+    return _lines(difference, columns or _COLUMNS, paint)
+
+
+@within_columns
+def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
     room = _VALUE_CELLS + max(0, columns - _COLUMNS)
     told = wrap(defused(difference.conclusion.message), columns)
     yield from (paint(line, _tone(difference)) for line in told)

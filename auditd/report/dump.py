@@ -18,7 +18,7 @@ from auditd.report import difference as of_difference
 from auditd.report.columns import wrap
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, file_of, section, title
+from auditd.report.show.setting import File, facts, file_of, section, title, within_columns
 
 _DIGEST_SHOWN: Final = 16
 _SAME_BYTES: Final = "the same bytes"
@@ -77,6 +77,7 @@ def sheet(look: Look, dump: Text, against: Text | None = None, difference: Diffe
     )
 
 
+@within_columns
 def lines(sheet: DumpSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The sheet for a terminal; what differs last."""
     yield title("the header of", sheet.file, columns, paint)

@@ -22,7 +22,7 @@ from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.field_list import fields
-from auditd.report.show.setting import File, figures, file_of, grid, section, sentence, title
+from auditd.report.show.setting import File, figures, file_of, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
 _DIGEST_SHOWN: Final = 16
@@ -223,6 +223,7 @@ def _value(value: object, element_type: str) -> str:
 # -- lines ------------------------------------------------------------------------------------------
 
 
+@within_columns
 def lines(sheet: SketchSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The sheet for a terminal: the spans, what was found, the sum, the numbers, the outcome last."""
     yield title("a sketch, written and read back:", sheet.file, columns, paint)

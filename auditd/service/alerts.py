@@ -37,6 +37,10 @@ _ACCOUNT_CODES: Final = frozenset(
 )
 
 
+#: Findings that rest on the digest of the whole file, whenever it was taken.
+_BY_KNOWN_DIGEST: Final = frozenset({"digest_mismatch"})
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """From which severity on a finding is an alert, and after how many seconds it is said again (0: never)."""
@@ -111,11 +115,12 @@ def judge(
     now: float,
     *,
     deeper_look_follows: bool,
+    deeper_look_stands: bool = False,
 ) -> list[Alert]:
     """The alerts that change with ``record``, as they are afterwards; ``untold`` says which event is due.
 
     ``standing`` are the artifact's open alerts; ``now`` is wall-clock seconds. ``deeper_look_follows`` says that a
-    full inspection of the same file is coming.
+    full inspection of the same file is coming, ``deeper_look_stands`` that one of this very state was made.
     """
     case = case_of(record)
     alarming = [finding for finding in case.findings if at_least(finding.severity, policy.threshold)]
@@ -125,18 +130,21 @@ def judge(
         fresh = _alert(path, finding, case, now)
         changes.append(_merge(open_by_key.pop(fresh.key, None), fresh))
     for alert in open_by_key.values():
-        if may_clear(alert, case, deeper_look_follows=deeper_look_follows):
-            shallower = alert.scope == "full" and case.scope != "full"
+        if may_clear(alert, case, follows=deeper_look_follows, stands=deeper_look_stands):
+            shallower = alert.scope == "full" and case.scope != "full" and alert.code not in _BY_KNOWN_DIGEST
             cleared_as: ClearedAs = "superseded" if alarming or shallower else "repaired"
             changes.append(clear(alert, cleared_as, now, case.facts))
     return [change for change in changes if change is not None]
 
 
-def may_clear(alert: Alert, case: Case, *, deeper_look_follows: bool) -> bool:
+def may_clear(alert: Alert, case: Case, *, follows: bool, stands: bool) -> bool:
     """Whether ``case``, which does not have the alert's finding, is reason enough to clear it."""
     if not case.final:
         return False
-    return alert.scope == "header" or case.scope == "full" or not deeper_look_follows
+    if alert.scope == "header" or case.scope == "full":
+        return True
+    # A reference is held against the digest that is known, so a look at the header judges it as well.
+    return not follows and (not stands or alert.code in _BY_KNOWN_DIGEST)
 
 
 def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact] | None = None) -> Alert:

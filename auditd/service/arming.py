@@ -32,9 +32,9 @@ _FEW: Final = 1_000
 
 
 class Extension(NamedTuple):
-    """The second watch, made anew, and the highest directories that are watched since then."""
+    """The second watch made anew, or None if it need not be, and the highest directories that are watched since then."""
 
-    ear: Ear
+    ear: Ear | None
     tops: list[str]
 
 
@@ -111,6 +111,9 @@ class Arming:
             identities |= found.identities
         if self._is_too_much(len(young)):
             return None
+        if not identities:
+            # Gone already.
+            return Extension(None, tops)
         ear = Ear(list(young))
         self.young = list(young)
         self.survey.identities |= identities

@@ -37,8 +37,9 @@ class Board:
     reading: list[tuple[Job, Watch]] = field(default_factory=list)
     #: What is in hand, from its turn in the queue until it is stored.
     in_hand: list[Job] = field(default_factory=list)
-    #: The watches of all threads that inspect, those that were let go of and are lost among them.
-    threads: set[Watch] = field(default_factory=set)
+    #: The watches of all threads that inspect, with the device that each reads from; those that were let go of are
+    #: among them. Outlives a change of the configuration.
+    threads: dict[Watch, int] = field(default_factory=dict)
     #: Reads that did not come back in time, since the start.
     abandoned: int = 0
     inspections: int = 0
@@ -55,6 +56,7 @@ class Board:
         return self.reading[-1] if self.reading else None
 
     @property
-    def lost_threads(self) -> int:
-        """Threads whose read has not come back and is waited for no more."""
-        return len(self.threads) - len(self.threads.intersection(watch for _, watch in self.reading))
+    def lost_devices(self) -> list[int]:
+        """The device of each thread whose read has not come back and is waited for no more."""
+        waited_for = {watch for _, watch in self.reading}
+        return [device for watch, device in list(self.threads.items()) if watch not in waited_for]

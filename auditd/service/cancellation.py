@@ -73,11 +73,14 @@ class Watch:
 
     def _wait(self) -> None:
         began = self.alive_at
+        told = None
         with self._reins:
             self._waiting = True
-            if self._held_by is not None:
-                self._held_by()
             while self._held_by is not None and not self._stopped:
+                # Released and held again before this thread woke: whoever holds it now has not been told.
+                if self._held_by is not told:
+                    told = self._held_by
+                    told()
                 self._reins.wait()
             self._waiting = False
         self.alive_at = self._clock()
@@ -100,7 +103,9 @@ class Watch:
 
     def hold(self, waits: Callable[[], None]) -> None:
         """Have it wait at its next checkpoint, which calls ``waits`` in the thread once it is there."""
-        self._held_by = waits
+        with self._reins:
+            self._held_by = waits
+            self._reins.notify_all()
 
     def release(self) -> None:
         """Let it go on."""

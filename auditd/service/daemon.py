@@ -21,7 +21,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from typing import Final, NoReturn, TypeAlias
@@ -35,15 +35,16 @@ from auditd.errors import AuditError, SettingsError
 from auditd.evidence.codes import SEVERITIES, configured_severity
 from auditd.evidence.record import Producer, Severity
 from auditd.inspection.promises import promises_of
-from auditd.service import alerts, metrics, places, status
+from auditd.service import alerts, metrics, mount_alerts, places, status
 from auditd.service.bell import Bell
 from auditd.service.board import Board, RootBoard
+from auditd.service.cancellation import Watch
 from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, Output, open_events, path_fields
 from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
 from auditd.service.scanner import Scanner, is_below
 from auditd.service.scheduler import RootRules, Scheduler
-from auditd.service.scrub import Scrubber, root_of
+from auditd.service.scrub import Scrubber
 from auditd.service.sets import SetKeeper
 from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watcher import RootKeeper
@@ -95,6 +96,8 @@ class House:
     events: Events
     output: Output
     notifier: Notifier
+    #: Threads that inspect, and what they read from: one that is lost stays lost under every configuration.
+    threads: dict[Watch, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +263,11 @@ class Generation:
     def _build(self) -> _Parts:
         settings, store = self.settings, self.holding.store
         rules = [_rules(settings, index) for index in range(len(settings.roots))]
-        board = Board(time.time(), [RootBoard(os.fsencode(root.path)) for root in settings.roots])
+        board = Board(
+            time.time(),
+            [RootBoard(os.fsencode(root.path)) for root in settings.roots],
+            threads=self._house.threads,
+        )
         log = EvidenceLog(places.log_path(settings))
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
@@ -272,12 +279,14 @@ class Generation:
             recorder=recorder,
             board=board,
             rescan=lambda: _rescan(keepers),
-            promises=promises_of(Stores()),
+            new_promises=lambda: promises_of(Stores()),
             moved=sets.mark,
             ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
         paths = [os.fsencode(root.path) for root in settings.roots]
-        scrubber = Scrubber(settings.schedule, recorder, self._events, scheduler.put, lambda path: root_of(path, paths))
+        scrubber = Scrubber(
+            settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, paths
+        )
 
         async def after_scan() -> None:
             scheduler.scanned()
@@ -387,6 +396,9 @@ class Generation:
 
         What stands below no root at all was reached through a link, and is covered by any root that follows them.
         """
+        if alert.rule == mount_alerts.RULE:
+            # A mount may hold many roots, or be within one.
+            return configured_severity(alert.code, self.settings.alert.severities)
         below = [is_below(alert.path, os.fsencode(root.path)) for root in self.settings.roots]
         for index, root in enumerate(self.settings.roots):
             covered = below[index] and self._parts.keepers[index].covers(alert.path)

@@ -156,13 +156,17 @@ class _Walk:
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 self.checkpoint()
-                inside = os.path.join(path, entry.name)
-                walked = self.root.recursive and self._is_directory(entry) and not self.excluded(inside)
+                walked = self._is_walked(entry, path)
                 # Every scan opens the directories that it walks, and that alone is an event.
                 fit = fit and (is_utf8(entry.name) or (self.any_names and not walked))
                 if walked:
-                    below.append(inside)
+                    below.append(os.path.join(path, entry.name))
         return below, fit
+
+    def _is_walked(self, entry: os.DirEntry[str], path: str) -> bool:
+        if not self.root.recursive or not self._is_directory(entry):
+            return False
+        return not (self.root.exclude and self.excluded(os.path.join(path, entry.name)))
 
     def _is_directory(self, entry: os.DirEntry[str]) -> bool:
         try:

@@ -58,18 +58,23 @@ class WorkQueue:
         """Whether a file of this root is due; one that came to nothing and is tried again does not count."""
         return any(job.root == root and job.urgency is not Urgency.RECHECK for _, _, job in self._jobs.values())
 
-    def put(self, job: Job) -> None:
-        """Add a file, or replace what was known of it; it keeps its place unless it became more urgent."""
+    def put(self, job: Job) -> bool:
+        """Add a file, or replace what was known of it; False if there was no room.
+
+        It keeps its place unless it became more urgent; what is less urgent than what is known changes nothing.
+        """
         there = self._jobs.get(job.path)
         if there is None and len(self._jobs) >= self._limit:
             self.overflowed = True
-            return
+            return False
         if there is not None and there[0] <= job.urgency:
-            self._jobs[job.path] = (there[0], there[1], job)
-            return
+            if there[0] == job.urgency:
+                self._jobs[job.path] = (there[0], there[1], job)
+            return True
         place = (int(job.urgency), next(self._order))
         self._jobs[job.path] = (*place, job)
         heapq.heappush(self._heap, (*place, job.path))
+        return True
 
     def take(self) -> Job | None:
         """Take out the most urgent file, among equals the one that was there first; None if there is none."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
@@ -21,7 +20,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 import trio
 
 from auditd.archive.rows import Alert, ClearedAs, Entry, SetEntry
-from auditd.archive.state import Known, Need, after, failed, need, wants_digest
+from auditd.archive.state import Known, Need, after, failed, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.promise import NOTHING, Promise
@@ -30,7 +29,7 @@ from auditd.evidence.sets.record import SetEvidence, set_line
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode
-from auditd.service import alerts
+from auditd.service import alerts, mount_alerts
 from auditd.service.bell import Bell
 from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, path_fields
@@ -160,6 +159,10 @@ class Recorder:
         await self._with_last_word(self.tell_alerts)
         if not written:
             await self.catch_up()
+        return self._following(known, result)
+
+    def _following(self, known: Known, result: Result) -> Need:
+        """What the artifact needs once ``known`` is stored."""
         return need(
             known,
             result.job.seen,
@@ -213,11 +216,25 @@ class Recorder:
                 evidence,
                 self._policy,
                 now,
-                deeper_look_follows=evidence.read.scope != "full"
-                and (known.mode == "full" or wants_digest(result.wanted, result.promise)),
+                deeper_look_follows=evidence.read.scope != "full" and self._following(known, result) is Need.DIGEST,
+                deeper_look_stands=known.mode == "full",
             )
+            changes = self._fold(job.path, changes, now)
         self.store.record(Entry(job.path, evidence, known, tuple(changes)))
         return known
+
+    def _fold(self, path: bytes, changes: list[Alert], now: float) -> list[Alert]:
+        """Many files of one mount that are not what they were make one alert."""
+        for code in sorted({alert.code for alert in changes} & mount_alerts.CODES):
+            place = mount_alerts.mount_point(path)
+            before = [alert for alert in self.store.alerts_below(place, code) if alert.rule != mount_alerts.RULE]
+            ended = {alert.alert_id for alert in changes if alert.cleared_at and alert.code == code}
+            raised = sum(alert.alert_id is None and alert.code == code for alert in changes)
+            total = len(before) - len(ended) + raised
+            standing = [alert for alert in self.store.open_alerts(place) if alert.rule == mount_alerts.RULE]
+            of_code = next((alert for alert in standing if alert.code == code), None)
+            changes = mount_alerts.fold(changes, of_code, place, code, total, now)
+        return changes
 
     # --- the ways to fail --------------------------------------------------------------------------------
 
@@ -311,6 +328,7 @@ class Recorder:
             self._unmarked += 1
             if self._unmarked >= _MARK_EVERY:
                 self._mark()
+        self._drain_sets()
         if self.log_trouble.reason is not None:
             # Only what is on the disk shows that the log works again.
             self._mark()
@@ -399,10 +417,8 @@ class Recorder:
         return changed
 
     async def write_set_lines(self) -> None:
-        """Write the lines of sets that are committed and not written; what fails is tried again later."""
-        with suppress(OSError, StoreError), trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._drain_sets, limiter=self._limiter)
-        await trio.lowlevel.checkpoint()
+        """Write the lines of sets that are committed and not written; what fails is said, and tried again later."""
+        await self._with_last_word(self._write_lines)
 
     def _drain_sets(self) -> None:
         unwritten = self.store.unlogged_sets()

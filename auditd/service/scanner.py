@@ -20,6 +20,7 @@ from auditd.archive.state import Fingerprint, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Trigger
+from auditd.evidence.sets.names import series_of
 from auditd.inspection.request import Checkpoint, HashMode, Promises, carry_on, nobody_promises
 from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
 from auditd.inspection.sets import moves_sets, place_of
@@ -108,6 +109,8 @@ class Scanner:
             if not tally.total:
                 self._check_place()
             tally.removed = self._sweep(checkpoint)
+            if trigger == "startup":
+                self._mark_sets(checkpoint)
         tally.duration_seconds = round(time.monotonic() - begun, 3)
         return tally
 
@@ -172,6 +175,8 @@ class Scanner:
     def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:
         seen = Fingerprint.of_status(status)
         known = self.store.known(path)
+        if known is None and is_known_elsewhere(self.store, path, seen):
+            return
         wanted = need(
             known,
             seen,
@@ -215,6 +220,16 @@ class Scanner:
         self.store.forget_sniffs(gone)
         return count
 
+    def _mark_sets(self, checkpoint: Checkpoint) -> None:
+        """What an earlier run did not come to judge, and what it judged under other settings."""
+        places: dict[bytes, bytes] = {}
+        for path in self.store.artifacts(self.path):
+            checkpoint()
+            if series_of(os.path.basename(path)) is not None:
+                places.setdefault(place_of(path), path)
+        if places:
+            self.moved(places.values())
+
     def _strays(self) -> Iterator[bytes]:
         """Artifacts outside of every root, where links are followed: one of them may lead there."""
         if self.root.follow_links:
@@ -241,6 +256,15 @@ class Scanner:
         with suppress(OSError), os.scandir(self.path) as entries:
             return any(entry.is_symlink() and os.path.realpath(entry.path) == path for entry in entries)
         return False
+
+
+def is_known_elsewhere(store: Store, path: bytes, seen: Fingerprint) -> bool:
+    """Whether the file is an artifact under another name already: a hard link, a bind mount. One file, one evidence."""
+    for other in store.same_inode(path, seen):
+        with suppress(OSError):
+            if Fingerprint.of_status(os.lstat(other)) == seen:
+                return True
+    return False
 
 
 def is_below(path: bytes, root: bytes) -> bool:

@@ -31,7 +31,7 @@ from auditd.service.board import Board
 from auditd.service.cancellation import Abandoned, Watch, watched
 from auditd.service.queue import Job, Urgency, WorkQueue
 from auditd.service.recorder import Recorder, Result
-from auditd.service.scanner import Offer
+from auditd.service.scanner import Offer, is_known_elsewhere
 from auditd.service.settle import Settler
 from auditd.service.systemd import Notifier
 from auditd.settings import InspectSettings, ScheduleSettings
@@ -41,6 +41,9 @@ _LONGEST_TURN_SECONDS: Final = 60.0
 
 #: Reads that may be lost at one time: each costs a thread and a descriptor until its mount comes back.
 _MOST_LOST_THREADS: Final = 4
+
+#: One may be the file's fault; a second one says that the mount is dead, and its files are left alone.
+_MOST_LOST_ON_A_DEVICE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,20 @@ class _Unsettled:
 
 
 @dataclass(frozen=True, slots=True)
+class _Demoted:
+    """Its header is known: it waits for its turn among the digests."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
 class _Failed:
     """The inspector itself gave up: a fault of this program, which must not take the daemon down."""
 
     reason: str
 
 
-_Attempt: TypeAlias = Result | _Unsettled | _Failed | Literal[Need.LATER] | None
+_Attempt: TypeAlias = Result | _Unsettled | _Demoted | _Failed | Literal[Need.LATER] | None
 
 
 def _due_at(retry_at: float, now: float, wall: float) -> float:
@@ -88,7 +98,7 @@ class Scheduler:
         recorder: Recorder,
         board: Board,
         rescan: Callable[[], None],
-        promises: Promises = nobody_promises,
+        new_promises: Callable[[], Promises] = lambda: nobody_promises,
         moved: Callable[[bytes], None] = lambda _: None,
         ended: Callable[[bytes], None] = lambda _: None,
     ) -> None:
@@ -100,7 +110,8 @@ class Scheduler:
         self._recorder = recorder
         self._board = board
         self._rescan = rescan
-        self._promises = promises
+        self._new_promises = new_promises
+        self._promises = new_promises()
         self._moved = moved
         self._ended = ended
         self._turn = Bell()
@@ -164,10 +175,15 @@ class Scheduler:
             if not self.queue.holds(index) and not self.settler.holds(index):
                 root.pass_at = root.scanned_at
 
-    def put(self, job: Job) -> None:
-        """Have a file inspected when nothing more urgent is due."""
-        self.queue.put(job)
+    def put(self, job: Job) -> bool:
+        """Have a file inspected when nothing more urgent is due; False if there is no room."""
+        taken = self.queue.put(job)
         self._turn.ring()
+        return taken
+
+    def is_under_way(self, path: bytes) -> bool:
+        """Whether a file is due, settling or in hand."""
+        return path in self.queue or path in self.settler or any(job.path == path for job in self._board.in_hand)
 
     def scanned(self) -> None:
         """A scanner has finished a look, and what it found was offered."""
@@ -233,20 +249,25 @@ class Scheduler:
                 watch.release()
 
     async def _inspect(self, job: Job, watch: Watch | None = None) -> None:
+        failure = None
         self._board.in_hand.append(job)
         try:
             await self._keep(job, await self._attempted(job, watch or Watch(self._limits.inspection_seconds)))
         except StoreError as error:
             # Before the wait: should the file go meanwhile, it is known where to take it from.
             self.queue.put(job)
-            self._board.in_hand.remove(job)
-            await self._recorder.store_failed(str(error))
-            self._board.in_hand.append(job)
+            failure = str(error)
         finally:
             self._board.in_hand.remove(job)
+        if failure is None:
             self._ended(job.path)
+        else:
+            await self._recorder.store_failed(failure)
 
     async def _attempted(self, job: Job, watch: Watch) -> _Attempt:
+        if self._board.lost_devices.count(job.seen.device) >= _MOST_LOST_ON_A_DEVICE:
+            # Its mount swallows every thread; the next scan offers it again.
+            return Need.LATER
         reading = (job, watch)
         self._board.reading.append(reading)
         try:
@@ -259,11 +280,13 @@ class Scheduler:
 
     def _may_abandon(self) -> bool:
         """A few reads may never return. More of them mean that nothing here works: then the watchdog is left to starve."""
-        return self._board.lost_threads < _MOST_LOST_THREADS
+        return len(self._board.lost_devices) < _MOST_LOST_THREADS
 
     def _let_go(self, job: Job, seconds: float) -> _Attempt:
         """The evidence of a read that never came back: nothing is known, and its path is set aside for a while."""
         self._board.abandoned += 1
+        # The thread that is lost may be in the middle of these.
+        self._promises = self._new_promises()
         self._recorder.say_abandoned(job.path, seconds)
         rules = self._rules[job.root]
         return Result(
@@ -276,6 +299,8 @@ class Scheduler:
                 await self._keep_result(attempt)
             case _Unsettled(again):
                 self.settler.unsettled(again, trio.current_time())
+            case _Demoted(later):
+                self.queue.put(later)
             case _Failed(reason):
                 await self._recorder.remember_failure(job, reason)
                 await self._again_later(job)
@@ -286,11 +311,11 @@ class Scheduler:
 
     def _attempt(self, job: Job, watch: Watch) -> _Attempt:
         """In the thread, which may be lost in it."""
-        self._board.threads.add(watch)
+        self._board.threads[watch] = job.seen.device
         try:
             return self._attempt_found(job, watch)
         finally:
-            self._board.threads.discard(watch)
+            self._board.threads.pop(watch, None)
 
     def _attempt_found(self, job: Job, watch: Watch) -> _Attempt:
         """Look whether the file is still as it was and still needed, then inspect it."""
@@ -307,14 +332,17 @@ class Scheduler:
                 return None
             seen = Fingerprint.of_status(status)
             if seen != job.seen:
-                return _Unsettled(Job(job.path, job.root, seen, job.trigger, job.urgency))
+                return _Unsettled(Job(job.path, job.root, seen, "change"))
             # A stop while a store is read ends the inspection at its own first checkpoint.
             with suppress(InspectionStopped):
                 promise = self._promises(job.path, job.path, status, watch.checkpoint)
         rules = self._rules[job.root]
         store = self._recorder.store
+        known = store.known(job.path)
+        if known is None and is_known_elsewhere(store, job.path, job.seen):
+            return None
         wanted = need(
-            store.known(job.path),
+            known,
             job.seen,
             settings=rules.producer.configuration,
             mode=rules.hash,
@@ -328,6 +356,9 @@ class Scheduler:
             return None
         if wanted is Need.LATER:
             return wanted
+        if wanted is Need.DIGEST and job.urgency is Urgency.HEADER:
+            # It may take hours, and gives way to headers only in its own place.
+            return _Demoted(Job(job.path, job.root, job.seen, job.trigger, Urgency.DIGEST))
         # The header of every file comes before the digest of any.
         asked: HashMode = "full" if wanted is Need.DIGEST else "header"
         evidence = self._look(job, rules, asked, watch, promise)

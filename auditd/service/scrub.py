@@ -43,7 +43,8 @@ class Amount(NamedTuple):
 
 def pause_seconds(size: int, amount: Amount, period_seconds: float, took_seconds: float) -> float:
     """How long to wait after a file of ``size`` bytes, so that all of them take the period together."""
-    share = (size + 1) / (amount.size + amount.artifacts)
+    # A file may have come since they were counted.
+    share = min(1.0, (size + 1) / max(1, amount.size + amount.artifacts))
     return max(0.0, share * period_seconds - took_seconds)
 
 
@@ -60,15 +61,17 @@ class Scrubber:
         schedule: ScheduleSettings,
         recorder: Recorder,
         events: Events,
-        put: Callable[[Job], None],
-        root_of: Callable[[bytes], int | None],
+        put: Callable[[Job], bool],
+        is_under_way: Callable[[bytes], bool],
+        roots: list[bytes],
     ) -> None:
         self._period_seconds = schedule.scrub_days * _DAY_SECONDS
         self._rate = schedule.scrub_bytes_per_second
         self._recorder = recorder
         self._events = events
         self._put = put
-        self._root_of = root_of
+        self._is_under_way = is_under_way
+        self._roots = roots
         self._limiter = trio.CapacityLimiter(1)
         self._bell = Bell()
         self._waits_for: bytes | None = None
@@ -105,7 +108,7 @@ class Scrubber:
         store, now = self._recorder.store, time.time()
         if trio.current_time() - self._counted_at >= _LONGEST_WAIT_SECONDS or not self._amount.artifacts:
             await self._count()
-        turn = await self._ask(partial(store.scrub_turn, now))
+        turn = await self._ask(partial(store.scrub_turn, now, self._roots))
         self.say_late(turn, now)
         if turn.finished_since is not None:
             await self._count()
@@ -121,7 +124,7 @@ class Scrubber:
             await self._take(job)
 
     async def _count(self) -> None:
-        self._amount = Amount(*await self._ask(self._recorder.store.scrub_amount))
+        self._amount = Amount(*await self._ask(partial(self._recorder.store.scrub_amount, self._roots)))
         self._counted_at = trio.current_time()
 
     async def _rest(self, seconds: float) -> None:
@@ -131,7 +134,7 @@ class Scrubber:
 
     def _job(self, turn: ScrubTurn) -> Job | None:
         """The inspection of the artifact whose turn it is; None if there is none below the roots."""
-        root = None if turn.path is None else self._root_of(turn.path)
+        root = None if turn.path is None else root_of(turn.path, self._roots)
         if turn.path is None or turn.identity is None or root is None:
             return None
         return Job(turn.path, root, Fingerprint.parse(turn.identity), "scrub", Urgency.RECHECK)
@@ -139,9 +142,14 @@ class Scrubber:
     async def _take(self, job: Job) -> None:
         began = trio.current_time()
         self._waits_for = job.path
-        self._put(job)
-        while self._waits_for is not None:
-            await self._bell.wait(_LONGEST_WAIT_SECONDS)
+        if not self._put(job):
+            self._waits_for = None
+            await self._rest(_IDLE_SECONDS)
+            return
+        # It may be removed, or change, and then nobody comes to an end with it.
+        while self._waits_for == job.path and self._is_under_way(job.path):
+            await self._bell.wait(_IDLE_SECONDS)
+        self._waits_for = None
         took = trio.current_time() - began
         pause = pause_seconds(max(0, job.seen.size), self._amount, self._period_seconds, took)
         await self._ask(partial(self._recorder.store.put_scrub_off, time.time() + pause))

@@ -37,6 +37,12 @@ from auditd.stores.stores import Stores
 #: Members whose facts are kept between two judgements; a set is judged again while its members come in.
 _MEMBERS_KEPT: Final = 512
 
+#: A place is not judged more often, whatever the settings say.
+_LEAST_SETTLE_SECONDS: Final = 0.1
+
+#: Before a place that could not be seen is looked at again.
+_UNSEEN_SECONDS: Final = 60.0
+
 #: Longest wait for the next place to become due.
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
@@ -56,7 +62,7 @@ class SetKeeper:
     ) -> None:
         self._recorder = recorder
         self._stores = stores
-        self._settle_seconds = settle_seconds
+        self._settle_seconds = max(_LEAST_SETTLE_SECONDS, settle_seconds)
         self._rules = rules
         #: Places that are to be judged, and when (the loop's clock).
         self._due: dict[bytes, float] = {}
@@ -85,8 +91,10 @@ class SetKeeper:
         while True:
             now = trio.current_time()
             for place in [place for place, due_at in self._due.items() if due_at <= now]:
-                del self._due[place]
-                await self._judge(place)
+                # It may have moved again while another place was judged.
+                if self._due[place] <= trio.current_time():
+                    del self._due[place]
+                    await self._judge(place)
             await self._recorder.write_set_lines()
             next_due = min(self._due.values(), default=now + _LONGEST_WAIT_SECONDS)
             await self._bell.wait(next_due - trio.current_time())
@@ -97,9 +105,12 @@ class SetKeeper:
             return
         try:
             found = await in_thread(self._limiter, partial(self._entries, place, *rules))
-        except (Unknown, InspectionStopped):
-            # Not seen is not gone. A stop is delivered at the next checkpoint.
-            await trio.lowlevel.checkpoint()
+        except InspectionStopped:
+            # A stop is delivered here.
+            await trio.sleep_forever()
+        except Unknown:
+            # Not seen is not gone.
+            self._due[place] = trio.current_time() + _UNSEEN_SECONDS
             return
         except StoreError as error:
             self._due[place] = trio.current_time() + self._settle_seconds
@@ -125,9 +136,11 @@ class SetKeeper:
 
     def _stands_still(self, place: bytes) -> bool:
         try:
-            return time.time() - os.stat(place).st_mtime >= self._settle_seconds
+            age = time.time() - os.stat(place).st_mtime
         except OSError as error:
             raise Unknown from error
+        # A time in the future says nothing.
+        return age < 0 or age >= self._settle_seconds
 
     def _facts_of(self, store: Store, path: bytes) -> MemberFacts | None:
         """What the last complete record of a file says of it."""

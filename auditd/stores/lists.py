@@ -34,9 +34,10 @@ def listed(path: bytes, kinds: tuple[ListKind, ...], memory: Memory) -> Iterator
     """Yield the SHA-256 that each list of ``kinds`` above ``path`` has for it, the nearest first."""
     directory = os.path.dirname(path)
     for _ in range(LEVELS):
-        name = os.path.relpath(path, directory)
         for place, kind in memory.recall("lists", directory, partial(_lists_in, directory, kinds)):
-            digest = memory.recall("list", place, partial(_read, place, kind)).get(name)
+            digests = memory.recall("list", place, partial(_read, place, kind))
+            # Only here: most directories have no list, and a look through a tree asks for every file of it.
+            digest = digests.get(os.path.relpath(path, directory))
             if digest is not None:
                 yield Reference("sha256", digest, text_of(place) + kind.caveat)
         if directory == os.path.dirname(directory):

@@ -1,7 +1,8 @@
 """From the name that people use for a model to its file: ``ollama:NAME[:TAG]`` and ``hf:ORG/NAME[@REV]/FILE``.
 
-Raises :class:`auditd.errors.UsageError` in plain words, with the names that are there and look like it, where the name
-leads to nothing. Files are looked for in the homes in their order; the first that has the model decides.
+Raises in plain words :class:`auditd.errors.UsageError` for a name that makes no sense, and
+:class:`auditd.errors.TargetError`, with the names that are there and look like it, for one that leads to nothing. Files
+are looked for in the homes in their order; the first that has the model decides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from auditd.errors import UsageError
+from auditd.errors import TargetError, UsageError
 from auditd.evidence.text import printable, quoted
 from auditd.stores.files import Unknown, entries_of, is_plain, link_target, status_of
 from auditd.stores.homes import Homes
@@ -86,16 +87,16 @@ def _ollama_parts(name: str) -> list[bytes]:
 
 def _ollama_blob(store: OllamaStore, manifest: Manifest) -> bytes:
     if manifest.layers is None:
-        raise UsageError(f"the manifest of {quoted(manifest.name)} cannot be read: {printable(manifest.path)}")
+        raise TargetError(f"the manifest of {quoted(manifest.name)} cannot be read: {printable(manifest.path)}")
     digest = next((layer.digest for layer in manifest.layers if layer.media_type == MODEL_LAYER), None)
     if digest is None:
-        raise UsageError(f"the model {quoted(manifest.name)} has no layer with weights: {printable(manifest.path)}")
+        raise TargetError(f"the model {quoted(manifest.name)} has no layer with weights: {printable(manifest.path)}")
     try:
         blob = store.found_blob(digest)
     except Unknown as error:
-        raise UsageError(f"the blobs of {quoted(manifest.name)} cannot be seen: {printable(store.home)}") from error
+        raise TargetError(f"the blobs of {quoted(manifest.name)} cannot be seen: {printable(store.home)}") from error
     if blob is None:
-        raise UsageError(
+        raise TargetError(
             f"the model {quoted(manifest.name)} is listed and cannot run: its blob sha256-{digest} is not in "
             f"{printable(os.path.join(store.home, b'blobs'))}"
         )
@@ -134,7 +135,7 @@ def _in_repository(repository: HubRepository, revision: list[bytes] | None, file
         for commit in _commits_of(repository.home, b"/".join(rest[:end])):
             return _in_snapshot(repository, commit, b"/".join(rest[end:]))
     there = ", ".join(printable(commit[:12]) for commit in islice(_commits(repository.home), _SHOWN)) or "none"
-    raise UsageError(f"{quoted(repository.name)} has no revision {quoted(rest[0])} here; commits that are: {there}")
+    raise TargetError(f"{quoted(repository.name)} has no revision {quoted(rest[0])} here; commits that are: {there}")
 
 
 def _commits_of(home: bytes, revision: bytes) -> Iterator[bytes]:
@@ -164,9 +165,12 @@ def _in_snapshot(repository: HubRepository, commit: bytes, file: bytes) -> bytes
     path = path if blob is None else os.path.join(repository.home, b"blobs", blob)
     real, cache = os.path.realpath(path), os.path.dirname(repository.home)
     if not real.startswith(cache + b"/"):
-        raise UsageError(f"{printable(path)} leads out of the cache, to {printable(real)}")
+        raise TargetError(f"{printable(path)} leads out of the cache, to {printable(real)}")
     if status_of(real) is None:
-        raise UsageError(f"{printable(path)} is a link to a blob that is not here: {printable(real)}")
+        raise TargetError(
+            f"the file {quoted(file)} of {quoted(repository.name)} is listed and not here: it is a link to "
+            f"{printable(real)}, where nothing is"
+        )
     return path
 
 
@@ -186,7 +190,7 @@ def _repositories(home: bytes) -> Iterator[str]:
         return
 
 
-def _not_found(what: str, wanted: str, there: Iterable[str], places: Iterable[bytes]) -> UsageError:
+def _not_found(what: str, wanted: str, there: Iterable[str], places: Iterable[bytes]) -> TargetError:
     """The error that says it with the nearest names that are there, or any, or where was looked and could not be."""
     names = sorted(set(islice(there, _COMPARED)))
     near = difflib.get_close_matches(wanted, names, _SHOWN, 0.5) or names[:_SHOWN]
@@ -197,7 +201,7 @@ def _not_found(what: str, wanted: str, there: Iterable[str], places: Iterable[by
         what += f"; looked in: {', '.join(map(printable, seen)) or 'none of the places is there'}"
     if hidden:
         what += f"; cannot be seen from here: {', '.join(map(printable, hidden))}"
-    return UsageError(what)
+    return TargetError(what)
 
 
 def _looked_in(places: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:

@@ -267,12 +267,24 @@ def test_no_kind_imports_what_is_slow(known: Path) -> None:
     assert heavy & set(done.stderr.split()) == set()
 
 
+@pytest.mark.parametrize("columns", [40, 200])
 @pytest.mark.parametrize("kind", KINDS)
-def test_lines_keep_to_their_columns(command: Command, known: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+def test_lines_keep_to_their_columns(
+    command: Command, known: Path, monkeypatch: pytest.MonkeyPatch, kind: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     done = command("show", kind, *KINDS[kind], known)
     assert done.status == 0
-    assert all(len(line) <= 200 for line in done.out.splitlines())
+    assert all(len(line) <= columns for line in done.out.splitlines())
+
+
+def test_whoever_waits_for_a_dump_ends_it_at_the_first_signal(start: Start, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = start("show", "head", "--from", pipe)
+    with open(pipe, "wb"):  # returns once it reads
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 3
 
 
 def test_help_lists_the_kinds(command: Command) -> None:

@@ -36,6 +36,7 @@ HEADS = {
         b'<?xml version="1.0"?><!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0">',
     ],
     "xml_text": [b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code></Error>', b"<Error><Code>"],
+    "shard_index": [b'{"metadata": {"total_size": 16}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}'],
     "json_text": [b'{"error":"Repository not found"}', b' \n["x"]', b"\xef\xbb\xbf{}"],
     "text": [
         b"Internal Error - the host said no\n",
@@ -190,7 +191,7 @@ def told(data: bytes, size: int | None = None) -> str:
 
 
 def test_a_pointer_names_what_it_stands_for() -> None:
-    assert told(POINTER) == f"it stands for 4,683,073,952 bytes with SHA-256 {OID}"
+    assert told(POINTER) == f"the model has 4,683,073,952 bytes and SHA-256 {OID}"
     assert pointer_target(POINTER) == (OID, 4683073952)
     assert pointer_target(POINTER.replace(b"\n", b"\r\n")) == (OID, 4683073952)
 
@@ -234,7 +235,7 @@ def test_an_empty_file_has_a_digest_too() -> None:
 
 
 def test_how_much_of_the_head_is_zero() -> None:
-    assert told(bytes(100)) == "all 100 bytes of it are zero"
+    assert told(bytes(100)) == "all of its 100 bytes are zero"
     assert told(bytes(4096)) == "its first 1,024 bytes are zero, and no more were looked at"
     assert told(bytes(128) + b"rest" * 100) == "its first 128 bytes are zero and the next is not"
 

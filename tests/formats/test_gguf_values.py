@@ -14,7 +14,9 @@ from auditd.evidence.record import Evidence, GgufTensorRow, MetadataRow
 from tests.builders import (
     ARCHITECTURE,
     F16,
+    F32,
     PLAIN,
+    Q4_K,
     Q8_0,
     Array,
     Entry,
@@ -369,6 +371,26 @@ def test_an_empty_tensor_is_expected_at_the_running_sum(tmp_path: Path, offset: 
     assert evidence.accounting.missing == 0
     assert evidence.accounting.contiguous is not None
     assert (evidence.accounting.contiguous.yes, evidence.accounting.contiguous.no) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("dims", "type_id", "verdict"),
+    [
+        ([64, 0], Q4_K, "notice"),
+        ([256, 0], Q4_K, "sound"),
+        ([0, 3], Q4_K, "sound"),
+        ([3, 0], 16, "notice"),
+        ([3, 0], F32, "sound"),
+    ],
+)
+def test_an_empty_tensor_with_broken_rows(tmp_path: Path, dims: list[int], type_id: int, verdict: str) -> None:
+    """ggml asks for whole blocks of today before it counts elements."""
+    built = simple(Tensor("e", dims, type_id, 0, 0), Tensor("w", [8], F32, 0), data=bytes(32))
+    evidence = look_at(tmp_path, built.data)
+    assert evidence.verdict == verdict
+    assert ("empty_tensor_row" in codes(evidence)) is (verdict == "notice")
+    if verdict == "notice":
+        assert finding(evidence, "empty_tensor_row").offset == built.at("tensors[0].dims")
 
 
 def test_an_empty_tensor_of_an_unknown_type(tmp_path: Path) -> None:

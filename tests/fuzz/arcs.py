@@ -37,6 +37,9 @@ WATCHED: Final = (
 #: ``sys.monitoring``, which the type checker's oldest Python lacks.
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 
+#: An identifier that no debugger, profiler or coverage tool has.
+_TOOL: Final = 4
+
 _PREFIXES: Final = tuple(str(PACKAGE / name) for name in WATCHED)
 
 #: Code, the line before, the line.
@@ -89,7 +92,7 @@ class Arcs:
 
     @contextmanager
     def _monitor(self) -> Iterator[None]:
-        events, tool = _MONITORING.events, _MONITORING.COVERAGE_ID
+        events, tool = _MONITORING.events, _TOOL
         if _MONITORING.get_tool(tool) is None:
             _MONITORING.use_tool_id(tool, "fuzz")
         _MONITORING.register_callback(tool, events.LINE, self._line)

@@ -116,20 +116,12 @@ def ask_gguf(path: str, evidence: Evidence) -> Iterator[Difference]:
     except Exception as error:  # noqa: BLE001 - it raises what it happens to
         if not refused:
             reason = _reason(str(error) or repr(error), _GGUF_REASONS)
-            of_empty = " of an empty tensor" if reason == "row blocks" and _has_broken_empty_row(evidence) else ""
-            yield Difference(_GGUF, "refuses", reason + of_empty, codes)
+            yield Difference(_GGUF, "refuses", reason, codes)
         return
     if refused:
         yield Difference(_GGUF, "reads", _constraint(evidence), codes)
         return
     yield from (Difference(_GGUF, "differs", what, codes) for what in _gguf_differences(reader, evidence))
-
-
-def _has_broken_empty_row(evidence: Evidence) -> bool:
-    """Whether the row of an empty tensor is not whole blocks of the sizes of today."""
-    rows = (evidence.gguf and evidence.gguf.tensors) or []
-    sizes = {int(kind): block for kind, (block, _) in gguf.GGML_QUANT_SIZES.items()}
-    return any(row.elements == "0" and int(row.shape[0]) % sizes.get(row.type_id, 1) for row in rows if row.shape)
 
 
 def _gguf_differences(reader: Any, evidence: Evidence) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -58,6 +60,7 @@ def _place() -> str:
     """A file for the inspections, in memory where there is such a place."""
     shared = "/dev/shm"  # noqa: S108 - a directory of its own below it
     directory = tempfile.mkdtemp(prefix="fuzz-", dir=shared if os.access(shared, os.W_OK) else None)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return os.path.join(directory, "model.gguf")
 
 

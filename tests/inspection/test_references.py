@@ -179,6 +179,21 @@ def test_a_host_that_reads_differently_each_time(tmp_path: Path, monkeypatch: py
     assert evidence.digests is not None
     assert evidence.digests.sha256_again == expected
     assert "digest_mismatch" not in codes(evidence)
+    # Neither digest is the file's: nothing may be held against it later.
+    assert evidence.artifact.sha256 is None
+    assert (evidence.outcome, evidence.coverage.digest.status) == ("partial", "partial")
+    assert evidence.error is not None
+    assert (evidence.error.code, evidence.error.category) == ("execution_failure", "host")
+
+
+def test_a_look_at_the_header_stands_against_the_digest_that_is_known(tmp_path: Path) -> None:
+    path = put(tmp_path)
+    same = Earlier(same=Seen.of(look(path, mode="full")))
+    evidence = look(path, promised(("sha256", "ab" * 32)), mode="header", earlier=same)
+    found = finding(evidence, "digest_mismatch")
+    assert (evidence.verdict, evidence.read.scope, found.actual) == ("mismatch", "header", sha256(SKETCH))
+    assert evidence.artifact.sha256 is None
+    assert look(path, promised(("sha256", sha256(SKETCH))), mode="header", earlier=same).verdict == "sound"
 
 
 def test_silent_corruption_is_another_digest_of_the_same_state(tmp_path: Path) -> None:

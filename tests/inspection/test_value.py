@@ -30,7 +30,7 @@ def test_spans(look: Look) -> None:
         assert len(pieces) > 1
         assert b"".join(pieces) == LONG.data[begin:]
         assert list(again.span(len(LONG.data), len(LONG.data) + 10)) == []
-    assert beginnings(look, [(0, 4), (8, 8), (10**9, 10**9 + 1)]) == [b"GGUF", b"", b""]
+    assert beginnings(look, [(0, 4), (8, 8), (10**9, 10**9 + 1), (2**64, 2**64 + 8)]) == [b"GGUF", b"", b"", b""]
 
 
 def test_only_long_arrays_are_read_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditd.evidence.text import printable
-from auditd.report.columns import cut_left, defused, left, right, width, wrap
+from auditd.report.columns import cut_left, defused, fold, left, right, width, wrap
 from tests.support.lines import harmless
 
 LINES = st.text().map(printable)
@@ -52,3 +52,17 @@ def test_defused_text_is_printable_and_stays_when_it_was(text: str) -> None:
     once = printable(text)
     assert defused(once) == once
     assert harmless(defused(text))
+
+
+def test_a_line_is_folded_and_nothing_is_lost() -> None:
+    assert list(fold("  NAME   SHAPE  BYTES", 16)) == ["  NAME   SHAPE", "    BYTES"]
+    assert list(fold("  " + "x" * 20, 12)) == ["  " + "x" * 10, "    " + "x" * 8, "    xx"]
+    assert list(fold("\x1b[1mshort\x1b[0m", 5)) == ["\x1b[1mshort\x1b[0m"]
+    assert list(fold("\x1b[1mtoo long\x1b[0m", 6)) == ["too", "    lo", "    ng"]
+
+
+@given(LINES, st.integers(6, 40))
+def test_folded_lines_fit(line: str, cells: int) -> None:
+    folded = list(fold(line, cells))
+    assert all(width(each) <= cells for each in folded) or folded == [line]
+    assert "".join(folded).replace(" ", "") == line.replace(" ", "")

@@ -44,6 +44,8 @@ class Keeping:
         self.store = Store(str(home / "store.sqlite"), writer=True)
         self._schedule = ScheduleSettings(rescan_seconds=rescan_seconds, poll_seconds=poll_seconds)
         self._root = Root(str(self.models), **root)
+        #: Has the keeper scan, once it lives.
+        self.rescan: Callable[[], None]
         self._bell = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -109,7 +111,7 @@ class Keeping:
 
     # --- its life ----------------------------------------------------------------------------------------
 
-    def keeper(self) -> RootKeeper:
+    def _keeper(self) -> RootKeeper:
         scanner = Scanner(
             index=0,
             root=self._root,
@@ -129,14 +131,14 @@ class Keeping:
             changed=self._wake,
         )
 
-    async def live(self, nursery: trio.Nursery) -> RootKeeper:
+    async def live(self, nursery: trio.Nursery) -> None:
         """Begin; whoever opened the nursery cancels it."""
         self._token = trio.lowlevel.current_trio_token()
-        keeper = self.keeper()
+        keeper = self._keeper()
+        self.rescan = keeper.rescan
         nursery.start_soon(keeper.run)
         with trio.fail_after(HARD_LIMIT_SECONDS):
             await keeper.first_look.wait()
-        return keeper
 
 
 @asynccontextmanager

@@ -181,7 +181,13 @@ def test_a_reference_that_comes_later_is_compared_with(house: House) -> None:
     assert "model.gguf.sha256" in alert["message"]
     (house.models / "model.gguf.sha256").write_text(f"{digest(MODEL)}  model.gguf\n")
     assert daemon.wait_for("alert_cleared", code="digest_mismatch")["cleared_as"] == "repaired"
+    # The other reference, and none at all, are held against the digest that is known: nothing is read again.
+    (house.models / "model.gguf.sha256").write_text(f"{'1' * 64}  model.gguf\n")
+    daemon.wait_for("alert_raised", code="digest_mismatch")
+    (house.models / "model.gguf.sha256").unlink()
+    assert daemon.wait_for("alert_cleared", code="digest_mismatch")["cleared_as"] == "repaired"
     assert daemon.stop() == 0
+    assert sum(event["scope"] == "full" for event in about(daemon.named("inspection_finished"), path)) == 1
 
 
 def test_a_poisoned_template_is_an_alert_that_a_second_look_does_not_take_back(house: House) -> None:
@@ -203,3 +209,42 @@ def test_a_poisoned_template_is_an_alert_that_a_second_look_does_not_take_back(h
     again.wait_for("daemon_ready")
     assert again.stop() == 0
     assert not again.named("alert_cleared")
+
+
+def test_many_mismatches_on_one_mount_are_one_alert_on_the_mount(house: House) -> None:
+    home = house.models
+    paths = [blob(home, f"content {number}".encode(), name=digest(b"%d" % number)) for number in range(6)]
+    daemon = house.start()
+    mount = daemon.wait_for("alert_raised", constraint="mount")
+    assert os.path.ismount(mount["path"])
+    assert mount["code"] == "digest_mismatch"
+    for path in paths:
+        if not about(daemon.named("inspection_finished"), path):
+            daemon.wait_for("inspection_finished", path=str(path), scope="full")
+    daemon.wait_for("daemon_ready")
+    for number, path in enumerate(paths[:4]):
+        temporary = house.models / "new.part"
+        temporary.write_bytes(b"%d" % number)
+        temporary.rename(path)
+    assert daemon.wait_for("alert_cleared", constraint="mount")["cleared_as"] == "repaired"
+    assert daemon.stop() == 0
+    single = [event for event in daemon.named("alert_raised") if event["constraint"] != "mount"]
+    assert len([event for event in single if event["code"] == "digest_mismatch"]) == 2
+
+
+def test_names_of_one_file_are_one_evidence(house: House) -> None:
+    first, second = house.models / "a.gguf", house.models / "b.gguf"
+    first.write_bytes(MODEL)
+    second.hardlink_to(first)
+    (house.models / "c.gguf").symlink_to(first)
+    (house.models / "loop").symlink_to(house.models)
+    (house.models / "dangling.gguf").symlink_to(house.models / "nowhere")
+    daemon = house.start()
+    daemon.wait_for("daemon_ready")
+    daemon.wait_for("inspection_finished")
+    (house.models / "later.gguf").write_bytes(gguf(tensors=3))
+    daemon.wait_for("inspection_finished", path=str(house.models / "later.gguf"))
+    assert daemon.stop() == 0
+    names = {Path(event["path"]).name for event in daemon.named("inspection_finished")}
+    assert len(names & {"a.gguf", "b.gguf"}) == 1
+    assert names <= {"a.gguf", "b.gguf", "later.gguf"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from auditd.service import mounts
@@ -45,3 +48,29 @@ def test_an_escape_that_is_no_byte_stays_as_it_is() -> None:
     table = rb"""22 1 0:20 / / rw - xfs /dev/vda rw
 23 22 0:21 / /mnt\777 rw - ext4 /dev/vdb rw"""
     assert mounts.type_of(rb"/mnt\777/x", table) == "ext4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "silent"),
+    [
+        ("nfs", "nfs"),
+        ("fuse.sshfs", "fuse.sshfs"),
+        ("virtiofs", "virtiofs"),
+        ("ext4", ""),
+        ("tmpfs", ""),
+        ("overlay", ""),
+    ],
+)
+def test_where_no_events_come_from(kind: str, silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "read", f"1 0 0:1 / / rw - {kind} source rw\n".encode)
+    assert mounts.silent_type(b"/") == silent
+
+
+def test_a_link_onto_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "share").mkdir()
+    (tmp_path / "link").symlink_to("share")
+    share = os.path.realpath(tmp_path / "share")
+    table = f"1 0 0:1 / / rw - ext4 /dev/vda rw\n2 1 0:2 / {share} rw - cifs //server/share rw\n"
+    monkeypatch.setattr(mounts, "read", table.encode)
+    assert mounts.silent_type(os.fsencode(tmp_path / "link")) == "cifs"
+    assert mounts.silent_type(os.fsencode(tmp_path)) == ""

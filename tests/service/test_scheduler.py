@@ -149,7 +149,7 @@ async def test_a_read_that_never_returns_is_let_go_of(bench: Bench, monkeypatch:
             nursery.start_soon(bench.scheduler.work)
             await bench.until(lambda: bench.board.outcomes == {"failed": 1, "complete": 1})
             nursery.cancel_scope.cancel()
-        assert bench.board.lost_threads == 1
+        assert len(bench.board.lost_devices) == 1
         lost, found = [stored.evidence for stored in bench.store.records()]
         assert (lost.verdict, [finding.code for finding in lost.findings]) == ("unknown", ["read_abandoned"])
         assert found.verdict == "sound"
@@ -166,7 +166,7 @@ async def test_a_read_that_never_returns_is_let_go_of(bench: Bench, monkeypatch:
 
 async def test_when_too_many_reads_are_lost_the_watchdog_starves(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Silent(monkeypatch)
-    bench.board.threads.update(Watch() for _ in range(4))
+    bench.board.threads.update({Watch(): -number for number in range(1, 5)})
     bench.scheduler.queue.put(bench.job())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.scheduler.work)
@@ -210,11 +210,78 @@ async def test_a_long_hash_gives_way_to_the_header_of_a_changed_file(
         bench.scheduler.queue.put(Job(os.fsencode(other), 0, Fingerprint.of_status(other.stat()), "change"))
         bench.scheduler.scanned()
         await bench.until(lambda: watch._held_by is not None)
+        third = bench.model.with_name("c.gguf")
+        third.write_bytes(gguf(tensors=2))
+        bench.scheduler.queue.put(Job(os.fsencode(third), 0, Fingerprint.of_status(third.stat()), "change"))
         go.set()
-        await bench.until(lambda: bench.board.inspections == 2)
+        await bench.until(lambda: bench.board.inspections == 3)
         nursery.cancel_scope.cancel()
-    assert [Path(os.fsdecode(stored.path)).name for stored in bench.store.records()] == ["b.gguf", "a.gguf"]
-    assert [stored.evidence.outcome for stored in bench.store.records()] == ["complete", "complete"]
+    names = [Path(os.fsdecode(stored.path)).name for stored in bench.store.records()]
+    assert names == ["b.gguf", "c.gguf", "a.gguf"]
+    assert {stored.evidence.outcome for stored in bench.store.records()} == {"complete"}
+
+
+async def test_held_again_before_it_woke(bench: Bench) -> None:
+    """Whoever holds it is told that it waits, even if it was released in between and never noticed."""
+    watch = Watch()
+    told: list[str] = []
+    waits = threading.Event()
+
+    def first() -> None:
+        told.append("first")
+        waits.set()
+
+    watch.hold(first)
+    thread = threading.Thread(target=watch.checkpoint)
+    thread.start()
+    assert waits.wait(20)
+    again = threading.Event()
+
+    def second() -> None:
+        told.append("second")
+        again.set()
+
+    watch.release()
+    watch.hold(second)
+    assert again.wait(20)
+    watch.release()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert told == ["first", "second"]
+
+
+async def test_a_stop_while_the_store_fails_leaves_nothing_in_hand(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(store: Store, path: bytes) -> Any:
+        raise StoreError("cannot be read")
+
+    ended: list[bytes] = []
+    bench.scheduler._ended = ended.append
+    monkeypatch.setattr(Store, "known", fail)
+    bench.recorder.store_trouble._wait = 60.0
+    bench.scheduler.queue.put(bench.job())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.work)
+        await bench.until(lambda: bench.recorder.store_trouble.reason)
+        nursery.cancel_scope.cancel()
+    assert (bench.board.in_hand, ended) == ([], [])
+    assert bench.scheduler.is_under_way(os.fsencode(bench.model))
+
+
+async def test_a_mount_that_swallowed_two_threads_is_left_alone(bench: Bench) -> None:
+    lost = Watch()
+    bench.board.threads.update({lost: bench.job().seen.device, Watch(): bench.job().seen.device})
+    bench.scheduler.queue.put(bench.job())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.work)
+        await bench.until(lambda: not bench.scheduler.is_under_way(os.fsencode(bench.model)))
+        assert bench.board.inspections == 0
+        del bench.board.threads[lost]
+        bench.scheduler.queue.put(bench.job())
+        bench.scheduler._work.ring()
+        await bench.until(lambda: bench.board.inspections == 1)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_stop_reaches_an_inspection_that_is_held(bench: Bench) -> None:

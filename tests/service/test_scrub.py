@@ -18,6 +18,7 @@ from auditd.evidence.canonical import seal
 from auditd.evidence.promise import NOTHING, standing_key
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Request
+from auditd.service import scrub
 from auditd.service.queue import Job, Urgency
 from auditd.service.scrub import Amount, Scrubber, needed_seconds, pause_seconds, root_of
 from auditd.settings import ScheduleSettings
@@ -27,6 +28,7 @@ from tests.service.test_scheduler import bench as bench  # noqa: PLC0414 - the f
 from tests.support.models import gguf
 
 DAY = 86_400.0
+ROOTS = [b"/srv"]
 
 
 # -- pace ----------------------------------------------------------------------------------------------------
@@ -68,32 +70,32 @@ def known(store: Store, name: str, size: int, hashed_at: float | None, **more: o
 
 def test_what_was_never_hashed_comes_first_then_the_oldest(tmp_path: Path) -> None:
     with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
-        assert store.scrub_turn(100.0).path is None
+        assert store.scrub_turn(100.0, ROOTS).path is None
         known(store, "a", 10, 50.0)
         known(store, "b", 20, 40.0)
         known(store, "c", 30, None)
-        assert store.scrub_amount() == (3, 60)
-        assert store.scrub_turn(100.0).path == b"/srv/c"
+        assert store.scrub_amount(ROOTS) == (3, 60)
+        assert store.scrub_turn(100.0, ROOTS).path == b"/srv/c"
         known(store, "c", 30, 101.0)
-        assert store.scrub_turn(102.0).path == b"/srv/b"
+        assert store.scrub_turn(102.0, ROOTS).path == b"/srv/b"
         known(store, "b", 20, 40.0, failures=1, retry_at=200.0)
-        assert store.scrub_turn(103.0).path == b"/srv/a"
-        assert store.scrub_turn(201.0).path == b"/srv/b"
+        assert store.scrub_turn(103.0, ROOTS).path == b"/srv/a"
+        assert store.scrub_turn(201.0, ROOTS).path == b"/srv/b"
 
 
 def test_a_pass_is_finished_once_everything_was_hashed_since_it_began(tmp_path: Path) -> None:
     path = str(tmp_path / "state.sqlite")
     with Store(path, writer=True) as store:
         known(store, "a", 10, 50.0)
-        assert store.scrub_turn(100.0).finished_since is None
+        assert store.scrub_turn(100.0, ROOTS).finished_since is None
         known(store, "a", 10, 150.0)
-        assert store.scrub_turn(160.0).finished_since == 100.0
+        assert store.scrub_turn(160.0, ROOTS).finished_since == 100.0
         store.begin_scrub(160.0)
-        assert store.scrub_turn(161.0).finished_since is None
+        assert store.scrub_turn(161.0, ROOTS).finished_since is None
         store.put_scrub_off(500.5)
     with Store(path, writer=True) as store:
         # After a restart it goes on where it was.
-        assert (store.scrub_turn(170.0).next_at, store.scrub_turn(170.0).finished_since) == (500.5, None)
+        assert (store.scrub_turn(170.0, ROOTS).next_at, store.scrub_turn(170.0, ROOTS).finished_since) == (500.5, None)
 
 
 # -- what it finds -------------------------------------------------------------------------------------------
@@ -132,15 +134,67 @@ async def test_another_digest_of_an_unchanged_file_is_silent_corruption(bench: B
     assert "alert_raised" in bench.said()
 
 
+async def test_corruption_is_not_taken_back_by_a_second_reading(bench: Bench) -> None:
+    """The digest that a state had first is what every later reading is held against."""
+    path = os.fsencode(bench.model)
+    rules = bench.scheduler._rules[0]
+    good = inspect(Request(path, rules.producer, hash_mode="full"))
+    before = seal(changed(good, artifact=changed(good.artifact, sha256="ab" * 32)))
+    seen = Fingerprint.of_status(bench.model.stat())
+    settled = Known(seen, rules.producer.configuration, "full", bench.store.run, before.evidence_id)
+    bench.store.record(Entry(path, before, settled, ()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.work)
+        for turn in (1, 2):
+            bench.scheduler.put(Job(path, 0, seen, "scrub", Urgency.RECHECK))
+            bench.scheduler._work.ring()
+            await bench.until(lambda turn=turn: bench.board.inspections == turn and not bench.board.in_hand)
+        nursery.cancel_scope.cancel()
+    assert [alert.code for alert in bench.store.open_alerts(path)] == ["silent_corruption"]
+    assert bench.said().count("alert_raised") == 1
+    assert "alert_cleared" not in bench.said()
+
+
+async def test_a_turn_that_comes_to_nothing_does_not_stop_the_scrub(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue without room, and an artifact that is gone before its turn: the scrub goes on in time."""
+    monkeypatch.setattr(scrub, "_IDLE_SECONDS", 0.01)
+    known(bench.store, "a", 10, 1.0)
+    asked: list[Job] = []
+    answers = iter([False, True])
+
+    def put(job: Job) -> bool:
+        asked.append(job)
+        return next(answers, False)
+
+    schedule = ScheduleSettings(scrub_days=0.000001)
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, put, lambda _: False, ROOTS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.run)
+        await bench.until(lambda: len(asked) >= 3)
+        nursery.cancel_scope.cancel()
+
+
+def test_what_stands_below_no_root_has_no_turn(tmp_path: Path) -> None:
+    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+        known(store, "a", 10, 1.0)
+        store.remember(b"/else/b", Known(fingerprint=Fingerprint(1, 1, 5, 1, 1)))
+        assert store.scrub_amount(ROOTS) == (1, 10)
+        assert store.scrub_turn(10.0, ROOTS).path == b"/srv/a"
+        assert store.scrub_turn(10.0, [*ROOTS, b"/else/"]).path == b"/else/b"
+        assert store.scrub_turn(10.0, []).path is None
+
+
 async def test_a_period_that_cannot_be_kept_is_said_once(bench: Bench) -> None:
     now = time.time()
     known(bench.store, "large", 10**15, now)
     bench.store.put_scrub_off(now + 1000)
     schedule = ScheduleSettings(scrub_days=1, scrub_bytes_per_second=65_536)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: None, lambda _: 0)
-    scrubber._amount = Amount(*bench.store.scrub_amount())
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: True, ROOTS)
+    scrubber._amount = Amount(*bench.store.scrub_amount(ROOTS))
     for _ in range(2):
-        scrubber.say_late(bench.store.scrub_turn(now), now)
+        scrubber.say_late(bench.store.scrub_turn(now, ROOTS), now)
     assert bench.said().count("scrub_late") == 1
 
 

@@ -204,17 +204,21 @@ async def test_a_root_that_goes_and_comes(tmp_path: Path, *, made_anew: bool) ->
         assert len(keeping.named("root_blind")) == 1
 
 
-async def test_another_directory_in_the_place_of_the_root(tmp_path: Path) -> None:
-    """Exchanged at once: nobody could see that the path led nowhere."""
-    (tmp_path / "other").mkdir()
+@pytest.mark.parametrize("how", ["replaced", "made anew"])
+async def test_another_directory_in_the_place_of_the_root(tmp_path: Path, how: str) -> None:
+    """At once: nobody could see that the path led nowhere. Made anew it may well have the same inode number."""
     (tmp_path / "models").mkdir()
+    (tmp_path / "other").mkdir()
     async with kept(tmp_path) as keeping:
         await keeping.is_watched()
-        shutil.rmtree(keeping.models)
-        (tmp_path / "other").rename(keeping.models)
+        keeping.models.rmdir()
+        if how == "replaced":
+            (tmp_path / "other").rename(keeping.models)
+        else:
+            keeping.models.mkdir()
         (keeping.models / "one.gguf").write_bytes(SOUND)
         await keeping.has_offered("one.gguf")
-        await keeping.until(lambda: len(keeping.named("scan_finished")) > 1)
+        await keeping.has_said("scan_finished", 2)
         (keeping.models / "two.gguf").write_bytes(SOUND)
         await keeping.has_offered("two.gguf")
 

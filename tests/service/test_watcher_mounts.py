@@ -85,11 +85,14 @@ async def test_a_root_whose_file_system_goes_is_blind_and_nothing_is_gone(tmp_pa
 @needs_mounts
 async def test_a_file_system_that_comes_over_a_directory_is_watched_from_the_next_scan_on(tmp_path: Path) -> None:
     (tmp_path / "models/sub").mkdir(parents=True)
-    async with kept(tmp_path, rescan_seconds=0.5) as keeping:
+    async with kept(tmp_path) as keeping:
         await keeping.is_watched()
         with mounted(keeping.models / "sub", *TMPFS):
+            keeping.rescan()
+            await keeping.has_said("scan_finished", 2)
             (keeping.models / "sub/on-it.gguf").write_bytes(SOUND)
             await keeping.has_offered("sub/on-it.gguf")
+            assert len(keeping.named("scan_finished")) == 2
             assert not keeping.named("root_blind", "events_lost")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.errors import UsageError
+from auditd.errors import TargetError, UsageError
 from auditd.stores.homes import Homes
 from auditd.stores.locate import is_reference, locate
 from tests.stores.trees import (
@@ -106,18 +106,18 @@ def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
 def test_near_names_are_shown(tmp_path: Path) -> None:
     for model in ("qwen", "llama", "gemma\x1b[31m"):
         manifest(tmp_path, library(model), layer(b"x"))
-    with pytest.raises(UsageError, match=r'no model "qwne:latest".*for example: "qwen:latest"'):
+    with pytest.raises(TargetError, match=r'no model "qwne:latest".*for example: "qwen:latest"'):
         locate("ollama:qwne", ollama(tmp_path))
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(TargetError) as caught:
         locate("ollama:zzz", ollama(tmp_path))
     assert str(caught.value).isprintable()
     assert "llama:latest" in str(caught.value)
 
 
 def test_an_empty_place_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="looked in: " + str(tmp_path)):
+    with pytest.raises(TargetError, match="looked in: " + str(tmp_path)):
         locate("ollama:qwen", ollama(tmp_path, tmp_path / "no"))
-    with pytest.raises(UsageError, match="none of the places is there"):
+    with pytest.raises(TargetError, match="none of the places is there"):
         locate("ollama:qwen", ollama(tmp_path / "no"))
 
 
@@ -130,10 +130,10 @@ def test_a_place_that_is_hidden_is_not_called_empty(tmp_path: Path, monkeypatch:
         return real(path, flags, *rest)
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(UsageError, match=f"cannot be seen from here: {tmp_path}/hidden$"):
+    with pytest.raises(TargetError, match=f"cannot be seen from here: {tmp_path}/hidden$"):
         locate("ollama:qwen", ollama(tmp_path / "hidden"))
     manifest(tmp_path, library("qwen"), layer(b"x"))
-    with pytest.raises(UsageError, match=f'for example: "qwen:latest"; cannot be seen from here: {tmp_path}/hidden$'):
+    with pytest.raises(TargetError, match=f'for example: "qwen:latest"; cannot be seen from here: {tmp_path}/hidden$'):
         locate("ollama:qwen:7b", ollama(tmp_path / "hidden", tmp_path))
 
 
@@ -142,7 +142,7 @@ def test_a_model_that_cannot_run_says_why(tmp_path: Path) -> None:
     manifest(tmp_path, library("bare"), layer(b"licence", LICENSE))
     write(tmp_path / "manifests" / library("broken"), b"{")
     for name, words in (("gone", "listed and cannot run"), ("bare", "no layer with weights"), ("broken", "be read")):
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(TargetError, match=words):
             locate(f"ollama:{name}", ollama(tmp_path))
 
 
@@ -176,12 +176,12 @@ def test_what_is_there_is_shown(tmp_path: Path) -> None:
     repo = repository(tmp_path)
     snapshot(repo, "model-Q4_K_M.gguf", b"weights")
     snapshot(repo, "model-Q8_0.gguf", b"more", commit=OTHER_COMMIT)
-    with pytest.raises(UsageError, match=r'no model "org/nam" .*: "org/name"'):
+    with pytest.raises(TargetError, match=r'no model "org/nam" .*: "org/name"'):
         locate("hf:org/nam/model.gguf", hub(tmp_path))
-    with pytest.raises(UsageError, match=r'"org/name" has no revision "main" here; commits that are: [12]{12}, [12]'):
+    with pytest.raises(TargetError, match=r'"org/name" has no revision "main" here; commits that are: [12]{12}, [12]'):
         locate("hf:org/name/model.gguf", hub(tmp_path))
     ref(repo)
-    with pytest.raises(UsageError, match=r'no file "model.gguf" in "org/name@1{12}".*"model-Q4_K_M.gguf"'):
+    with pytest.raises(TargetError, match=r'no file "model.gguf" in "org/name@1{12}".*"model-Q4_K_M.gguf"'):
         locate("hf:org/name/model.gguf", hub(tmp_path))
 
 
@@ -189,7 +189,7 @@ def test_the_begin_of_two_commits_is_none_of_them(tmp_path: Path) -> None:
     repo = repository(tmp_path)
     for commit in ("12345" + "0" * 35, "12345" + "f" * 35):
         snapshot(repo, "model.gguf", b"weights", commit=commit)
-    with pytest.raises(UsageError, match="has no revision"):
+    with pytest.raises(TargetError, match="has no revision"):
         locate("hf:org/name@12345/model.gguf", hub(tmp_path))
     assert locate("hf:org/name@12345f/model.gguf", hub(tmp_path)).endswith(b"f/model.gguf")
 
@@ -200,7 +200,7 @@ def test_links_to_nowhere_and_out_of_the_cache_are_refused(tmp_path: Path) -> No
     link = snapshot(repo, "model.gguf", b"weights")
     link.with_name("gone.gguf").symlink_to(f"../../blobs/{'d' * 64}")
     link.with_name("out.gguf").symlink_to(write(tmp_path / "secret", b"x"))
-    with pytest.raises(UsageError, match="a blob that is not here"):
+    with pytest.raises(TargetError, match="listed and not here: it is a link to .*/blobs/d{64}, where nothing is"):
         locate("hf:org/name/gone.gguf", hub(tmp_path / "hub"))
-    with pytest.raises(UsageError, match="leads out of the cache"):
+    with pytest.raises(TargetError, match="leads out of the cache"):
         locate("hf:org/name/out.gguf", hub(tmp_path / "hub"))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Final, TypeVar
 
 #: Nothing that is waited for takes a fraction of this; it bounds a test that would never end.
-HARD_LIMIT_SECONDS: Final = 15.0
+HARD_LIMIT_SECONDS: Final = 60.0
 
 #: How long between two looks where nothing tells of a change.
 _LOOK_SECONDS: Final = 0.05
@@ -30,6 +30,15 @@ _LOOK_SECONDS: Final = 0.05
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROGRAMS: Final = ("systemd-nspawn", "unshare", "nsenter", "setpriv", "mount")
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+
+#: Begins the names of its control groups and of the directory that it is mounted on; this process's number follows.
+_NAME: Final = "model-auditd-test-"
+
+#: A command before another one, which gets mounts and processes of its own, and ends with the process that began it.
+_NAMESPACES: Final = (
+    "setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--propagation=private", "--pid",
+    "--mount-proc", "--fork", "--kill-child",
+)  # fmt: skip
 
 Found = TypeVar("Found")
 
@@ -64,9 +73,17 @@ def why_not() -> str | None:
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"needs {', '.join(missing)}"
+    return _why_no_groups() or _why_no_overlay()
+
+
+def _why_no_groups() -> str | None:
     if not _own_groups():
         return "needs a control group file system at /sys/fs/cgroup"
-    return _why_no_overlay()
+    try:
+        _remove_groups(_make_groups(f"{_NAME}{os.getpid()}"))
+    except OSError as error:
+        return f"needs control groups of its own: {error}"
+    return None
 
 
 def _why_no_overlay() -> str | None:
@@ -85,7 +102,7 @@ def _why_no_overlay() -> str | None:
 
 def _folder() -> Path:
     """An empty directory to mount on, which stays empty for everybody else."""
-    place = Path(f"/run/model-auditd-test-{os.getpid()}")
+    place = Path(f"/run/{_NAME}{os.getpid()}")
     place.mkdir()
     return place
 
@@ -136,12 +153,25 @@ def _remove_groups(groups: list[Path]) -> None:
 
     def gone() -> bool:
         for group in groups:
-            for folder, _, _ in os.walk(group, topdown=False):
-                with contextlib.suppress(OSError):
-                    Path(folder).rmdir()
+            _remove_directories(group)
         return not any(group.exists() for group in groups)
 
     until(gone, f"the end of {groups}")
+
+
+def _remove_directories(top: Path) -> None:
+    """Remove a tree of directories without files, as far as it can be."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+
+
+def _sweep() -> None:
+    """Remove what processes left that were killed: empty directories."""
+    for place in (Path("/run"), *_own_groups()):
+        for left in place.glob(f"{_NAME}*"):
+            if not Path("/proc", left.name.removeprefix(_NAME)).exists():
+                _remove_directories(left)
 
 
 # --- the container ---------------------------------------------------------------------------------------
@@ -182,7 +212,8 @@ class Container:
 @contextlib.contextmanager
 def booted(binds: Mapping[Path, str]) -> Iterator[Container]:
     """Boot a container that shows the directories of ``binds`` read-only at their paths there; end it afterwards."""
-    name = f"model-auditd-test-{os.getpid()}"
+    _sweep()
+    name = f"{_NAME}{os.getpid()}"
     place, groups = _folder(), _make_groups(name)
     try:
         with tempfile.TemporaryFile() as console, _ended(_begin(place, name, groups, binds, console)) as process:
@@ -214,9 +245,7 @@ def _begin(
     enter = "".join(f"echo 0 >'{group}/cgroup.procs'\n" for group in groups)
     shown = [f"--bind-ro={source}:{target}" for source, target in binds.items()]
     return subprocess.Popen(
-        ["setpriv", "--pdeathsig=KILL"]
-        + ["unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--fork", "--kill-child"]
-        + ["sh", "-c", enter + _BOOT, "sh", str(place), name, *shown],
+        [*_NAMESPACES, "sh", "-c", enter + _BOOT, "sh", str(place), name, *shown],
         stdin=subprocess.DEVNULL,
         stdout=console,
         stderr=console,

@@ -66,39 +66,41 @@ def owner(service: Service, path: str) -> tuple[int | None, int | None]:
     return before["uid"], before["gid"]
 
 
-def test_ready_once_every_root_was_looked_through(service: Service) -> None:
+@pytest.fixture(scope="module")
+def first(service: Service) -> Service:
+    """Begun as it is delivered, with a root that takes a while, one that is not there, and one with models."""
     for number in range(200):
         service.container.path(f"/srv/deep/{number}/a/b/c").mkdir(parents=True)
         for name in range(20):
             service.container.path(f"/srv/deep/{number}/{name}").touch()
-    service.begin(OPEN, "/srv/deep", "/srv/nowhere")
-    ready = service.journal.wait_for(event="daemon_ready", blind_roots=1)
-    entered = moment(service.show("ActiveEnterTimestamp"))
+    service.begin("/srv/deep", "/srv/nowhere", OPEN)
+    return service
+
+
+def test_ready_once_every_root_was_looked_through(first: Service) -> None:
+    ready = first.journal.wait_for(event="daemon_ready", blind_roots=1)
     for root in (OPEN, "/srv/deep"):
-        looked = service.journal.wait_for(event="scan_finished", root=root, trigger="startup")
+        looked = first.journal.wait_for(event="scan_finished", root=root, trigger="startup")
         assert looked["timestamp"] <= ready["timestamp"]
-    assert service.journal.wait_for(event="scan_finished", root="/srv/deep")
-    assert datetime.fromisoformat(ready["timestamp"]) <= entered
-    service.wait("StatusText", "watching 2 artifacts; 1 alert open; 1 of 3 roots blind")
+    assert datetime.fromisoformat(ready["timestamp"]) <= moment(first.show("ActiveEnterTimestamp"))
+    first.wait("StatusText", "watching 2 artifacts; 1 alert open; 1 of 3 roots blind")
 
 
-def test_the_journal_knows_how_bad_it_is(service: Service) -> None:
-    service.begin(OPEN, "/srv/nowhere")
-    raised = service.journal.wait_for(event="alert_raised", path=f"{OPEN}/cut.gguf")
+def test_the_journal_knows_how_bad_it_is(first: Service) -> None:
+    raised = first.journal.wait_for(event="alert_raised", path=f"{OPEN}/cut.gguf")
     assert (raised["severity"], raised["level"], raised["PRIORITY"]) == ("critical", "error", "3")
-    assert service.journal.wait_for(event="root_blind", root="/srv/nowhere")["PRIORITY"] == "4"
-    assert service.journal.wait_for(event="daemon_ready")["PRIORITY"] == "6"
+    assert first.journal.wait_for(event="root_blind", root="/srv/nowhere")["PRIORITY"] == "4"
+    assert first.journal.wait_for(event="daemon_started")["PRIORITY"] == "6"
     assert (raised["SYSLOG_IDENTIFIER"], raised["_SYSTEMD_UNIT"]) == ("model-auditd", "model-auditd.service")
 
 
-def test_an_owner_without_a_number_is_null(service: Service) -> None:
-    service.begin(OPEN)
-    service.journal.wait_for(event="inspection_finished", path=f"{OPEN}/cut.gguf")
-    service.journal.wait_for(event="inspection_finished", path=f"{OPEN}/whole.gguf")
-    assert owner(service, f"{OPEN}/cut.gguf") == (None, None)
-    assert "owner_unmapped" in {item["code"] for item in service.records(f"{OPEN}/cut.gguf")[-1]["limitations"]}
-    assert owner(service, f"{OPEN}/whole.gguf") == (0, 0)
-    assert service.records(f"{OPEN}/whole.gguf")[-1]["limitations"] == []
+def test_an_owner_without_a_number_is_null(first: Service) -> None:
+    first.journal.wait_for(event="inspection_finished", path=f"{OPEN}/cut.gguf")
+    first.journal.wait_for(event="inspection_finished", path=f"{OPEN}/whole.gguf")
+    assert owner(first, f"{OPEN}/cut.gguf") == (None, None)
+    assert "owner_unmapped" in {item["code"] for item in first.records(f"{OPEN}/cut.gguf")[-1]["limitations"]}
+    assert owner(first, f"{OPEN}/whole.gguf") == (0, 0)
+    assert first.records(f"{OPEN}/whole.gguf")[-1]["limitations"] == []
 
 
 def test_a_reload(service: Service) -> None:
@@ -156,8 +158,6 @@ def test_a_stop_within_a_hash_keeps_what_is_known(service: Service) -> None:
 
 
 def test_models_of_a_group(service: Service) -> None:
-    service.begin(SHARED)
-    assert service.journal.wait_for(event="root_blind")["reason"] == "Permission denied"
     service.begin(SHARED, CLOSED, drop_ins=drop_in("group.conf"))
     assert service.journal.wait_for(event="root_blind")["root"] == CLOSED
     finished = service.journal.wait_for(event="inspection_finished", path=f"{SHARED}/model.gguf")
@@ -173,9 +173,14 @@ def test_models_that_no_group_may_read(service: Service) -> None:
 
 
 def test_a_mount_that_comes_late(service: Service) -> None:
-    service.begin(LATE, HOME)
-    # Home directories are not shown unless asked for.
-    assert {service.journal.wait_for(event="root_blind")["root"] for _ in range(2)} == {LATE, HOME}
+    service.begin(LATE, HOME, SHARED)
+    blind = [service.journal.wait_for(event="root_blind") for _ in range(3)]
+    # As it is delivered it is shown no home directory, and is in nobody's group.
+    assert {event["root"]: event["reason"] for event in blind} == {
+        LATE: "No such file or directory",
+        HOME: "Permission denied",
+        SHARED: "Permission denied",
+    }
     service.container.do("mount", "-t", "tmpfs", "tmpfs", "/srv/late")
     service.container.write(f"{LATE}/model.gguf", models.gguf())
     service.journal.wait_for(event="root_restored", root=LATE)
@@ -187,6 +192,7 @@ def test_a_user_that_stays(service: Service) -> None:
     service.begin(OPEN)
     service.journal.wait_for(event="inspection_finished", path=f"{OPEN}/cut.gguf")
     known = len(service.records(f"{OPEN}/cut.gguf"))
+    service.control("stop")
     service.container.write(
         "/etc/sysusers.d/model-auditd.conf", (SYSTEMD / "sysusers.d" / "model-auditd.conf").read_bytes()
     )

@@ -1,3 +1,5 @@
-"""Sets of files and their evidence: what belongs together (``names``, ``index``, ``candidate``), whether it is there
-(``assess``), what is wrong with it (``judge``, from the table in ``findings``), and the record (``compose``, ``record``).
+"""Sets of files and their evidence.
+
+``names``, ``index`` and ``candidate`` say what belongs together, ``assess`` whether it is there, ``judge`` what is wrong
+with it, from the table in ``findings``; ``compose`` makes the ``record``.
 """

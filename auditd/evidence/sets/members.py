@@ -70,7 +70,7 @@ class MemberFacts:
 
 
 def _of_gguf(plain: MemberFacts, evidence: Evidence, gguf: Gguf) -> MemberFacts:
-    rows = gguf.metadata if gguf.metadata is not None and len(gguf.metadata) == gguf.metadata_count else None
+    rows = _all_rows(gguf)
     account = evidence.accounting
     return MemberFacts(
         verdict=plain.verdict,
@@ -98,6 +98,16 @@ def _of_safetensors(plain: MemberFacts, part: Safetensors) -> MemberFacts:
         tensor_bytes=None if part.totals is None else part.totals.bytes,
         names=PackedNames.of(row.name.encode("utf-8") for row in rows) if complete and rows is not None else None,
     )
+
+
+def split_of(gguf: Gguf) -> Split | None:
+    """The keys of a split; None where not all of the metadata is known."""
+    rows = _all_rows(gguf)
+    return None if rows is None else _split(rows)
+
+
+def _all_rows(gguf: Gguf) -> list[MetadataRow] | None:
+    return gguf.metadata if gguf.metadata is not None and len(gguf.metadata) == gguf.metadata_count else None
 
 
 def _split(rows: list[MetadataRow]) -> Split:

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from auditd.formats.bounds import HEADER_BYTES, STRING_BYTES, TENSOR_COUNT
 from auditd.formats.declarations import ByteOrder
 from auditd.formats.faults import Constraint, Fault, FaultKind, Notice, Tally
+from auditd.formats.quoting import counted
 from auditd.formats.window import Stopped, Window, header_bound
 
 
@@ -61,7 +62,7 @@ class Cursor:
         if past_end:
             left = max(0, self.window.file_size - at - 8)
             kind = FaultKind.MALFORMED if end > HEADER_BYTES else FaultKind.TRUNCATED
-            message = f"{length:,} bytes are declared and {left:,} are left in the file"
+            message = f"{counted(length, 'byte')} declared, {left:,} left in the file"
             raise Stopped(Fault(Constraint.LENGTH_PAST_END, kind, subject, at, message, left, length))
         if end > HEADER_BYTES:
             raise Stopped(header_bound(subject, at, end))
@@ -73,9 +74,8 @@ class Cursor:
             left = self.window.file_size - items_at
             over = end > HEADER_BYTES or (subject == "header.tensor_count" and count > TENSOR_COUNT)
             kind = FaultKind.MALFORMED if over else FaultKind.TRUNCATED
-            message = (
-                f"{count:,} items of at least {least:,} bytes are declared and {left:,} bytes are left in the file"
-            )
+            items = f"{counted(count, 'item')} of at least {counted(least, 'byte')}"
+            message = f"{items} declared, {counted(left, 'byte')} left in the file"
             raise Stopped(Fault(Constraint.COUNT_PAST_END, kind, subject, at, message, left // least, count))
         if end > HEADER_BYTES and subject != "header.tensor_count":
             raise Stopped(header_bound(subject, at, end))

@@ -9,7 +9,7 @@ from auditd.formats.bounds import GGML_NAME_BYTES, GGUF_DIMENSIONS, U64
 from auditd.formats.declarations import GgufTensor, TensorColumns
 from auditd.formats.faults import Constraint, Fault, FaultKind
 from auditd.formats.gguf.cursor import Cursor
-from auditd.formats.quoting import shown
+from auditd.formats.quoting import counted, shown
 from auditd.formats.retention import Retention, text_cost
 from auditd.formats.uniqueness import NameRegister
 from auditd.formats.utf8 import is_utf8
@@ -80,13 +80,15 @@ class DirectoryWalk:
         whole = row % multiple == 0
         if not whole:
             label = layouts.type_label(type_id)
-            message = f"{shown(name)} has rows of {row} elements; {label} is stored in blocks of {multiple}"
+            message = f"{shown(name)} has rows of {counted(row, 'element')}; {label} is stored in blocks of {multiple}"
             self._cursor.fault(
                 Constraint.ROW_BLOCKS, f"{path}.dims", dims_at, message, f"a multiple of {multiple}", row
             )
         end = self._cursor.window.offset
         if elements:
             self._judge_offset(offset, alignment, name, path, end - 8)
+        elif elements == 0 and whole:
+            self._judge_empty_row(type_id, row, name, f"{path}.dims", dims_at)
         self._judge_type(type_id, elements, name, path, end - 12)
         self.columns.append(type_id, offset, elements, row, whole=whole)
         if self._retention.admit(text_cost(name) + 8 * len(shape)):
@@ -135,6 +137,13 @@ class DirectoryWalk:
             self._cursor.notice("directory_order", subject, at, message, None, offset)
         else:
             self._furthest_offset = offset
+
+    def _judge_empty_row(self, type_id: int, row: int, name: bytes, subject: str, at: int) -> None:
+        """An empty tensor has no byte under any layout; ggml asks for whole blocks of today all the same."""
+        sizing = layouts.CURRENT.get(type_id)
+        if sizing is not None and row % sizing.block:
+            message = f"{shown(name)} is empty, with rows of {counted(row, 'element')}; {sizing.name} has blocks of {sizing.block}"
+            self._cursor.notice("empty_tensor_row", subject, at, message, f"a multiple of {sizing.block}", row)
 
     def _judge_type(self, type_id: int, elements: int | None, name: bytes, path: str, at: int) -> None:
         if layouts.is_removed(type_id):

@@ -105,7 +105,7 @@ class MetadataWalk:
         elif standing == "alias":
             self._cursor.notice("name_alias", subject, at, f"{shown(key)} equals another key up to a NUL")
         if len(key) > KEY_BYTES:
-            self._cursor.notice("key_too_long", subject, at, f"a key of {len(key)} bytes", KEY_BYTES, len(key))
+            self._cursor.notice("key_too_long", subject, at, f"a key of {len(key):,} bytes", KEY_BYTES, len(key))
         if _KEY.fullmatch(key) is None:
             self._cursor.notice("key_spelling", subject, at, f"{shown(key)} is not spelled like a GGUF key")
             if not is_utf8(key):

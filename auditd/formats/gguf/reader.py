@@ -21,7 +21,7 @@ from auditd.formats.gguf.directory import DirectoryWalk
 from auditd.formats.gguf.metadata import MetadataWalk
 from auditd.formats.gguf.places import place
 from auditd.formats.gguf.wire import HEAD_BYTES, LEAST_ENTRY, LEAST_TENSOR, MAGIC, VERSIONS
-from auditd.formats.quoting import shown
+from auditd.formats.quoting import counted, shown
 from auditd.formats.retention import Retention
 from auditd.formats.window import Stopped, Walk
 
@@ -196,7 +196,7 @@ class GgufReader:
             self._data_offset = header_end
         else:
             message = (
-                f"no tensors, and the file ends {size - header_end} bytes after its directory: "
+                f"no tensors, and the file ends {counted(size - header_end, 'byte')} after its directory: "
                 f"neither there nor at the aligned offset {aligned}"
             )
             self._cursor.fault(

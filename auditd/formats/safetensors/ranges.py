@@ -14,7 +14,7 @@ from auditd.formats.bounds import U64
 from auditd.formats.declarations import TypeTally
 from auditd.formats.dtypes import DTYPE_BITS
 from auditd.formats.faults import Constraint, Fault, FaultKind, Notice, Tally
-from auditd.formats.quoting import shown
+from auditd.formats.quoting import counted, shown
 from auditd.formats.safetensors.entries import Entries
 from auditd.formats.window import Walk
 
@@ -135,7 +135,7 @@ class RangeJudge:
                 validation = _CONTRADICTED
                 self._refuse_size(place, dtype, elements * bits, end - begin)
             elif end > begin and bits > BYTE_BITS and begin % (bits // BYTE_BITS):
-                message = f"{place.name} begins {begin} bytes into the data, no multiple of its element size {bits // BYTE_BITS}"
+                message = f"{place.name} begins {counted(begin, 'byte')} into the data, no multiple of its element size {bits // BYTE_BITS}"
                 self._unaligned(f"{place.subject}.data_offsets", place.at, message)
         self.validations.append(validation)
         self.elements.append(elements or 0)
@@ -150,14 +150,12 @@ class RangeJudge:
 
     def _refuse_size(self, place: _Place, dtype: str, bits: int, length: int) -> None:
         if bits % BYTE_BITS:
-            message = (
-                f"{place.name} has {bits} bits of {dtype}, which fill no whole bytes; its range has {length} bytes"
-            )
+            message = f"{place.name} has {counted(bits, 'bit')} of {dtype}, which fill no whole bytes; its range has {counted(length, 'byte')}"
             self._fault(
                 Constraint.RANGE_SIZE, f"{place.subject}.shape", place.at, message, "whole bytes", f"{bits} bits"
             )
             return
-        message = f"shape and dtype ({dtype}) of {place.name} give {bits // BYTE_BITS} bytes; its range has {length}"
+        message = f"shape and dtype ({dtype}) of {place.name} give {counted(bits // BYTE_BITS, 'byte')}; its range has {length:,}"
         self._fault(
             Constraint.RANGE_SIZE, f"{place.subject}.data_offsets", place.at, message, bits // BYTE_BITS, length
         )
@@ -188,7 +186,7 @@ class RangeJudge:
         subject = f"tensors[{rank}].data_offsets"
         name = shown(self._entries.name(index))
         if at > left:
-            message = f"{name} is empty and at {at}; the data has {left} bytes"
+            message = f"{name} is empty and at {at}; the data has {counted(left, 'byte')}"
             self._fault(Constraint.RANGE_PAST_END, subject, self._entries.at(index), message, left, at)
         elif at < reached:
             message = f"{name} is empty and at {at}, inside the range of another tensor"

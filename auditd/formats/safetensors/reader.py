@@ -19,6 +19,7 @@ from typing import Final
 from auditd.formats.bounds import HEADER_BYTES
 from auditd.formats.declarations import RangeColumns, SafetensorsHeader, SafetensorsTensor
 from auditd.formats.faults import Constraint, Fault, FaultKind, Notice, Tally
+from auditd.formats.quoting import counted
 from auditd.formats.retention import Retention, text_cost
 from auditd.formats.safetensors.entries import PREFIX_BYTES, Entries
 from auditd.formats.safetensors.json_walk import JSON_SUBJECT, JsonWalk
@@ -109,7 +110,7 @@ class SafetensorsReader:
             self._stop(Constraint.HEADER_LENGTH, kind, 0, message, HEADER_BYTES, length)
         elif length > left:
             self._length = length
-            message = f"the length of the header is {length:,} and {left:,} bytes are left in the file"
+            message = f"the length of the header is {length:,}, with {counted(left, 'byte')} left in the file"
             self._stop(Constraint.LENGTH_PAST_END, FaultKind.TRUNCATED, 0, message, left, length)
         else:
             self._length = length

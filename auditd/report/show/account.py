@@ -19,7 +19,7 @@ from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.gguf.wire import HEAD_BYTES
 from auditd.report.figures import UNKNOWN, counted, exact, signed
 from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, figures, file_of, grid, section, sentence, title
+from auditd.report.show.setting import File, facts, figures, file_of, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 from auditd.report.summary import BASES
 
@@ -142,6 +142,7 @@ def _named(look: Look, index: int) -> str:
 # -- lines ------------------------------------------------------------------------------------------
 
 
+@within_columns
 def lines(sheet: AccountSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The account for a terminal."""
     yield title("account of", sheet.file, columns, paint)

@@ -17,7 +17,7 @@ from auditd.model.tensors import tensor_facts
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_of, shape_shown, size_of, type_shown
-from auditd.report.show.setting import File, facts, file_of, section, sentence, title
+from auditd.report.show.setting import File, facts, file_of, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
 _STACKS_NAMED: Final = 8
@@ -141,6 +141,7 @@ _TITLES: Final = ("NAME", "SHAPE", "TYPE", "OFFSET", "BYTES")
 _SOFT: Final = (0, 1, 2)
 
 
+@within_columns
 def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The block for a terminal."""
     stack = name_shown(sheet.stack, sheet.stack_base64)

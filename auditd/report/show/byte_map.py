@@ -14,7 +14,7 @@ from auditd.report.figures import UNKNOWN, counted, exact, rounded
 from auditd.report.paint import Paint, plain
 from auditd.report.show.byte_bins import Stretch, cells
 from auditd.report.show.byte_sheet import ByteClass, Lens, MapSheet, Neighbour, Piece, Region, sheet
-from auditd.report.show.setting import Align, grid, section, sentence, title
+from auditd.report.show.setting import Align, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import ending_lines
 
 __all__ = ["MapSheet", "lines", "sheet"]
@@ -91,6 +91,7 @@ def header_is_small(sheet: MapSheet) -> bool:
     return bool(sheet.header_length) and (sheet.header_length or 0) * _SMALL_HEADER < sheet.drawn
 
 
+@within_columns
 def lines(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The picture for a terminal."""
     yield title("map of", sheet.file, columns, paint)

@@ -19,7 +19,7 @@ from auditd.report.figures import UNKNOWN, counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.field_list import Field, fields
 from auditd.report.show.near import absent
-from auditd.report.show.setting import File, file_of, title
+from auditd.report.show.setting import File, file_of, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
 #: How many fields are shown unless it is said.
@@ -153,6 +153,7 @@ def _row(field: Field, raw: bytes | None) -> FieldRow:
 # -- lines ------------------------------------------------------------------------------------------
 
 
+@within_columns
 def lines(sheet: FieldsSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The fields in a table, names cut where there is no room for them, and what is not shown."""
     yield title("fields of", sheet.file, columns, paint)

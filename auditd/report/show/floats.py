@@ -21,7 +21,7 @@ from auditd.model.tensors import TensorFact, tensor_facts
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, exact
 from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, file_of, sentence, title
+from auditd.report.show.setting import File, facts, file_of, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
 #: Taken where nobody names a tensor: the final norm is plain in every model that has one.
@@ -184,6 +184,7 @@ def _json(number: Number) -> int | float | str:
 # -- lines ------------------------------------------------------------------------------------------
 
 
+@within_columns
 def lines(sheet: FloatsSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The sheet for a terminal."""
     yield title("numbers of", sheet.file, columns, paint)

@@ -10,7 +10,7 @@ from auditd.model.architecture import NOT_DECLARED
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, exact, rounded
 from auditd.report.paint import Paint
-from auditd.report.show.setting import facts, figures, grid, section, sentence, title
+from auditd.report.show.setting import facts, figures, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending_lines
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _LABELS: Final[Mapping[str, str]] = {
 _UNITS: Final[Mapping[str, str]] = {"trained_context": " tokens", "vocabulary": " tokens"}
 
 
+@within_columns
 def lines(sheet: HeadSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The head for a terminal of so many columns."""
     yield title("head of", sheet.file, columns, paint)

@@ -17,13 +17,13 @@ from auditd.evidence.text import harmless_json, printable, quoted
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry, SafetensorsHeader
 from auditd.formats.gguf.elements import Element, is_whole, kept_elements
 from auditd.model.architecture import architecture
-from auditd.report.columns import wrap
+from auditd.report.columns import fold, wrap
 from auditd.report.declarations import shown_value
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.meta_table import raw_text, table
 from auditd.report.show.near import absent
-from auditd.report.show.setting import File, file_of, title
+from auditd.report.show.setting import File, file_of, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
 _ARCHITECTURE_CHARACTERS: Final = 24
@@ -187,6 +187,7 @@ def lines(sheet: MetaSheet | ValueSheet, columns: int, paint: Paint) -> Iterator
     return _value_lines(sheet, columns, paint) if isinstance(sheet, ValueSheet) else _meta_lines(sheet, columns, paint)
 
 
+@within_columns
 def _meta_lines(sheet: MetaSheet, columns: int, paint: Paint) -> Iterator[str]:
     yield title("metadata of", sheet.file, columns, paint)
     if sheet.entries:
@@ -217,7 +218,7 @@ def _total(sheet: MetaSheet) -> str:
 
 def _value_lines(sheet: ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
     row = sheet.entry
-    yield title(f"{printable(raw_text(row.key, row.key_base64))} in", sheet.file, columns, paint)
+    yield from fold(title(f"{printable(raw_text(row.key, row.key_base64))} in", sheet.file, columns, paint), columns)
     yield from wrap(_what(sheet), columns)
     yield ""
     if row.element_type is None:

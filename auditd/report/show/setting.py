@@ -103,7 +103,8 @@ def _facts_below(rows: Sequence[tuple[str, str]], columns: int) -> Iterator[str]
     for label, text in rows:
         if label != last:
             yield from sentence(label, columns)
-        yield from (2 * _INDENT + line for line in wrap(text, max(_LEAST_CELLS, columns - 2 * len(_INDENT))))
+        lines = wrap(text, max(_LEAST_CELLS, columns - 2 * len(_INDENT)))
+        yield from ((2 * _INDENT + line).rstrip() for line in lines)
         last = label
 
 

@@ -9,7 +9,7 @@ from auditd.report.columns import cut_left, width
 from auditd.report.figures import UNKNOWN, counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_shown, share_of, share_shown, type_shown
-from auditd.report.show.setting import facts, grid, section, sentence, title
+from auditd.report.show.setting import facts, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import ending_lines
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _ARCHITECTURE_COLUMNS: Final = 48
 _TOLD: Final = 16
 
 
+@within_columns
 def lines(sheet: StackSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The listing for a terminal."""
     yield title("stack of", sheet.file, columns, paint)

@@ -145,6 +145,12 @@ def test_integers_that_json_readers_would_round(tmp_path: Path) -> None:
     assert "-9,223,372,036,854,775,808" in text(found)
 
 
+def test_more_numbers_than_json_readers_can_count(tmp_path: Path) -> None:
+    found = shown(looked_at(tmp_path, gguf(tensors=[Tensor("t", [2**61], F32, 0)], data=bytes(8)).data))
+    assert as_json(found)["reading"]["numbers"] == str(2**61)
+    assert f"2 read, of {2**61:,}" in text(found)
+
+
 @pytest.mark.parametrize(("code", "dtype", "number", "digits"), [("e", "F16", 0.1, "0.1"), ("f", "F32", 3.7, "3.7")])
 def test_the_first_numbers_have_the_digits_of_their_own_type(
     code: str, dtype: str, number: float, digits: str, tmp_path: Path

@@ -1,0 +1,89 @@
+"""Many files of one mount that are not what they were: one alert on the mount, not one on each.
+
+A disk that rots, a mount that serves zeros or a host with bad memory hits many files at once. From the third on, the
+alerts of single files are kept and not told any more; one alert on the mount says how many there are, and says it again
+each time their number has doubled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from auditd.archive.rows import Alert, AlertEvent
+
+#: Findings that say that content is another than it should be.
+CODES: Final = frozenset({"digest_mismatch", "silent_corruption", "unstable_read"})
+
+#: What makes an alert one on a mount, in the place of a constraint.
+RULE: Final = "mount"
+
+#: So many files of one mount are told one by one.
+MANY: Final = 3
+
+_ADVICE: Final = (
+    "Suspect the mount, the disk or the memory of this host before the files: look at the kernel log, read one of the "
+    "files elsewhere, then fetch them again."
+)
+
+
+def mount_point(path: bytes) -> bytes:
+    """The directory that the file system of ``path`` is mounted on."""
+    place = os.path.dirname(path)
+    while not os.path.ismount(place) and place not in (b"/", b""):
+        place = os.path.dirname(place)
+    return place or b"/"
+
+
+def fold(changes: list[Alert], standing: Alert | None, place: bytes, code: str, total: int, now: float) -> list[Alert]:
+    """The changes of one file's alerts with what they do to the alert on its mount.
+
+    ``standing`` is the open alert on the mount at ``place``, ``total`` how many files have ``code`` once ``changes``
+    are stored; ``now`` is wall-clock seconds.
+    """
+    if total < MANY:
+        return [*changes, *([_cleared(standing, now)] if standing is not None else [])]
+    quiet = [
+        replace(alert, untold=None) if alert.code == code and alert.untold == "alert_raised" else alert
+        for alert in changes
+    ]
+    source = next((alert for alert in changes if alert.code == code and not alert.cleared_at), None)
+    if source is None:
+        return quiet
+    told = _on_mount(source, standing, place, total, now)
+    return quiet if told is None else [*quiet, told]
+
+
+def _on_mount(source: Alert, standing: Alert | None, place: bytes, total: int, now: float) -> Alert | None:
+    figures = f"{RULE} {total.bit_length()}"
+    if standing is not None and standing.figures == figures:
+        return None
+    facts: Mapping[str, str | int | None] = {
+        **source.facts,
+        "size": None,
+        "sha256": None,
+        "format": None,
+        "message": f"{total:,} files on this mount are not what they should be",
+        "advice": _ADVICE,
+    }
+    fresh = replace(
+        source,
+        path=place,
+        rule=RULE,
+        figures=figures,
+        facts=facts,
+        raised_at=now,
+        told_at=now,
+        untold="alert_raised",
+        alert_id=None,
+    )
+    if standing is None:
+        return fresh
+    untold: AlertEvent = "alert_raised" if standing.untold == "alert_raised" else "alert_changed"
+    return replace(fresh, alert_id=standing.alert_id, raised_at=standing.raised_at, untold=untold)
+
+
+def _cleared(standing: Alert, now: float) -> Alert:
+    return replace(standing, cleared_at=now, cleared_as="repaired", untold="alert_cleared")
