@@ -14,10 +14,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from auditd.accounting.account import Account, no_pulse
 from auditd.accounting.candidates import Directory
 from auditd.accounting.cover import Extent, padded
+from auditd.accounting.sizes import sizings_of
 from auditd.formats import layouts
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.gguf.wire import DEFAULT_ALIGNMENT, HEAD_BYTES
-from auditd.formats.layouts import LAYOUTS, Layout
+from auditd.formats.layouts import Layout
 from auditd.formats.safetensors.entries import PREFIX_BYTES
 
 #: ``unread`` is behind the place where the header could not be followed; ``unknown`` has a header that is read, and
@@ -148,23 +149,10 @@ def _gguf_data(
     header: GgufHeader, account: Account, data: int, size: int, pulse: Callable[[], None]
 ) -> Iterator[Segment]:
     directory = Directory(header.columns, pulse)
-    layout, known = _sizes(account, directory)
+    layout = Layout("selected", sizings_of(account))
     alignment = DEFAULT_ALIGNMENT if header.alignment is None else header.alignment
     sweep = _Sweep(size, data, alignment, _gguf_owner(header, layout))
-    yield from sweep.walk(directory.extents(layout, data, known=known))
-
-
-def _sizes(account: Account, directory: Directory) -> tuple[Layout, frozenset[int] | None]:
-    """The layout that the account's figures are made of, and the types that have a size in it (None: all)."""
-    if account.layout is not None:
-        applicable = any(c.applicable for c in account.candidates if account.layout in c.names)
-        known = frozenset(type_id for type_id in directory.uses if not layouts.is_contested(type_id))
-        return LAYOUTS[account.layout], None if applicable else known
-    if account.figures.residue is not None:
-        agreeing = next((c.layout for c in account.candidates if c.applicable), None)
-        if agreeing is not None:
-            return agreeing, None
-    return Layout("established", layouts.ESTABLISHED), None
+    yield from sweep.walk(directory.extents(layout, data))
 
 
 def _gguf_owner(header: GgufHeader, layout: Layout) -> _Owner:

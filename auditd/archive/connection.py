@@ -21,16 +21,6 @@ from auditd.evidence.text import printable
 _BUSY_SECONDS: Final = 10.0
 
 
-def take_lock(path: str) -> WriterLock:
-    """The writer's lock on the store ``path``, whose directory is made if need be."""
-    directory = os.path.dirname(path) or "."
-    try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{printable(directory)}: {error.strerror}") from error
-    return WriterLock(path)
-
-
 def connect_writer(path: str) -> sqlite3.Connection:
     """A connection for whoever holds the lock; the tables are made or brought up to date."""
     # Made here, because SQLite would make it readable for all.
@@ -127,5 +117,5 @@ def reading(path: str) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(path: str) -> Iterator[sqlite3.Connection]:
     """The store for a change, under the same lock as the daemon."""
-    with take_lock(path), _naming(path), closing(connect_writer(path)) as connection:
+    with WriterLock(path), _naming(path), closing(connect_writer(path)) as connection:
         yield connection

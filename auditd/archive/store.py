@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
 from auditd.archive import pruning, scrubbing, sets, statements
-from auditd.archive.connection import connect_reader, connect_writer, take_lock
+from auditd.archive.connection import connect_reader, connect_writer
+from auditd.archive.lock import FileNumber, WriterLock, file_number
 from auditd.archive.records import RecordError, decode, divide, encoded
 from auditd.archive.rows import Alert, Entry, ScrubTurn, SetEntry, Stored
 from auditd.archive.state import Fingerprint, Known
@@ -40,6 +41,10 @@ _EARLIER: Final = {
     # The first: what a later reading found is what is held against it.
     "same": f"{_STATE} = ? AND hashed = 1 ORDER BY sequence",
 }
+
+#: Why a store is not written any more.
+_REMOVED: Final = "it was removed while it was in use, and what was recorded with it; a new one is begun"
+_EXCHANGED: Final = "another file was put in its place while it was in use; end the program before a store is exchanged"
 
 T = TypeVar("T")
 
@@ -71,12 +76,15 @@ class Store:
     def __init__(self, path: str, *, writer: bool) -> None:
         self.path = path
         self.run = 0
+        #: How often it was begun anew because its file was gone: then it has nothing of what was recorded before.
+        self.begun_anew = 0
         self._writer = writer
+        #: The file that was opened; None if the next one that is opened may be any.
+        self._file: FileNumber | None = None
         self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._lock = take_lock(path) if writer else None
+        self._lock = WriterLock(path) if writer else None
         try:
-            self.run = self._begin_run() if writer else 0
             self._call(lambda _: None)
         except BaseException:
             self.close()
@@ -108,12 +116,39 @@ class Store:
         """Do ``work`` on the connection; an error costs the connection and becomes a ``StoreError``."""
         with self._guard:
             try:
-                if self._connection is None:
-                    self._connection = (connect_writer if self._writer else connect_reader)(self.path)
-                return work(self._connection)
+                return work(self._connected())
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 self._disconnect()
                 raise StoreError(f"{printable(self.path)}: {error}") from error
+
+    def _connected(self) -> sqlite3.Connection:
+        self._check_file()
+        if self._lock is not None:
+            self._lock.keep()
+        if self._connection is None:
+            self._connection = (connect_writer if self._writer else connect_reader)(self.path)
+            if self._writer and self._file is None:
+                self._begin_run(self._connection)
+            self._file = file_number(self.path)
+        return self._connection
+
+    def _check_file(self) -> None:
+        """Whoever goes on with a file that has lost its name writes for nobody, and reads what is no longer said.
+
+        Gone, it is begun anew by the next call. A file in its place is not taken: what was committed last stands in a
+        file beside it, and SQLite would mix the two.
+        """
+        there, mine = file_number(self.path), self._file
+        if mine is None or there == mine:
+            return
+        # Where another mount of it gives another device number, the file is the same.
+        if self._connection is None and there is not None and there.inode == mine.inode:
+            return
+        self._disconnect()
+        if there is None or not self._writer:
+            self._file = None
+        if self._writer:
+            raise StoreError(f"{printable(self.path)}: {_REMOVED if there is None else _EXCHANGED}")
 
     def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do ``work`` as one transaction."""
@@ -131,13 +166,13 @@ class Store:
             yield from rows
             key = rows[-1][0]
 
-    def _begin_run(self) -> int:
-        def begin(connection: sqlite3.Connection) -> int:
+    def _begin_run(self, connection: sqlite3.Connection) -> None:
+        """The first of its run, or of the new file that a run goes on in."""
+        with statements.transaction(connection):
             connection.execute("UPDATE counters SET value = value + 1 WHERE name = 'run'")
-            value: int = connection.execute("SELECT value FROM counters WHERE name = 'run'").fetchone()[0]
-            return value
-
-        return self._change(begin)
+            (run,) = connection.execute("SELECT value FROM counters WHERE name = 'run'").fetchone()
+        self.begun_anew += self.run > 0
+        self.run = run
 
     def prove(self) -> None:
         """Commit something that nobody asks for: the disk takes changes again when this returns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -25,9 +25,11 @@ from auditd.inspection.moment import now_text
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Other, Unseen
 from auditd.inspection.sets import INDEX_SUFFIX, SetsOnTheWay
+from auditd.report.figures import counted
 from auditd.report.progress import ProgressLine
 from auditd.report.set_rows import set_row
 from auditd.report.table import Rows, row, table, unseen_row
+from auditd.stores.homes import Homes
 from auditd.stores.stores import Stores
 
 #: Notes on stores that are shown.
@@ -72,6 +74,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
                 audit.take(target, interruption.checkpoint)
             audit.take_sets(audit.sets.leave())
             audit.survey(arguments.paths, interruption.checkpoint)
+            audit.notes += _absent(arguments.paths)
         except InspectionStopped as stopped:
             audit.statuses.add(Status.NOT_SEEN)
             terminal.say(f"{stopped}; what follows is not everything" if not arguments.json else str(stopped))
@@ -82,6 +85,19 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
             raise
         audit.finish()
     return worst(audit.statuses)
+
+
+def _absent(paths: Iterable[bytes]) -> Iterator[str]:
+    """For whoever names a place that is not there: where models are on this machine."""
+    absent = next((path for path in paths if not os.path.lexists(path)), None)
+    if absent is None:
+        return
+    homes = Homes.of(os.environ)
+    there = [printable(home) for home in (*homes.ollama, *homes.huggingface) if os.path.isdir(home)]
+    where = (
+        f"models of this machine are in {', '.join(there)}" if there else "give the directory that your models are in"
+    )
+    yield f"nothing is at {printable(absent)}; {where}"
 
 
 @dataclass(slots=True)
@@ -102,6 +118,8 @@ class _Audit:
     inspected: int = 0
     sets: SetsOnTheWay = field(default_factory=SetsOnTheWay)
     set_rows: Rows = field(default_factory=Rows)
+    #: Asked for what the files of a store are.
+    stores: Stores = field(default_factory=Stores)
     #: What is to be said of stores beside their files.
     notes: list[str] = field(default_factory=list)
 
@@ -130,7 +148,7 @@ class _Audit:
             self._clear()
             self.terminal.record(detailed(evidence, self.detail))
         else:
-            self.rows.add(row(evidence))
+            self.rows.add(row(evidence, self.stores.part(path)))
 
     def take_sets(self, sets: Iterable[SetFacts]) -> None:
         """Judge sets and show or keep what is found."""
@@ -147,11 +165,10 @@ class _Audit:
 
     def survey(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> None:
         """The models of the stores below ``paths``, and what in them nothing else here speaks of."""
-        stores = Stores()
         for path in paths:
             if os.path.isdir(path):
-                self.take_sets(stores.models(os.path.abspath(path), checkpoint))
-                for standing in stores.survey(os.path.abspath(path), checkpoint):
+                self.take_sets(self.stores.models(os.path.abspath(path), checkpoint))
+                for standing in self.stores.survey(os.path.abspath(path), checkpoint):
                     if standing.kind in _STANDINGS:
                         self.notes.append(f"{printable(standing.path)}: {standing.message}")
 
@@ -180,7 +197,7 @@ class _Audit:
         if len(self.notes) > _NOTES:
             self.terminal.say(f"audit: and {len(self.notes) - _NOTES:,} more such places in stores")
         if self.special_files:
-            passed = f"{self.special_files:,} links or special files were passed over"
+            passed = f"passed over: {counted(self.special_files, 'link or special file', 'links and special files')}"
             self.terminal.say(f"audit: {passed}; --follow-links follows links out of a PATH")
         if not self.inspected:
             self.terminal.say("audit: no model file was found")

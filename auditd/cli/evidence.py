@@ -21,7 +21,15 @@ def configure(parser: ArgumentParser) -> None:
 
     below = actions.add_parser("list", help="the records, the newest first", parents=[where])
     below.add_argument("--path", metavar="GLOB", help="only paths that match, and all below a directory that does")
-    below.add_argument("--verdict", choices=(*VERDICT_ORDER, "in_progress"), action="append", default=[])
+    verdicts = (*VERDICT_ORDER, "in_progress")
+    below.add_argument(
+        "--verdict",
+        metavar="VERDICT",
+        choices=verdicts,
+        action="append",
+        default=[],
+        help=f"only records with this verdict, or with one of several; there are {', '.join(verdicts)}",
+    )
     below.add_argument("--since", metavar="RFC3339", help="only looks from this time on")
     below.add_argument("--limit", metavar="N", type=int, help="at most so many (default: all)")
     below.add_argument("--json", action="store_true", help="print one JSON object a line and nothing else")

@@ -20,7 +20,7 @@ from auditd.evidence.text import printable
 from auditd.evidence.view import ViewError, parse_request, view
 from auditd.inspection.inspector import inspect
 from auditd.report.declarations import declarations
-from auditd.report.summary import summary
+from auditd.report.summary import short_head, summary
 from auditd.report.view_page import view_page
 
 
@@ -85,7 +85,7 @@ def _check_view(arguments: Namespace) -> None:
 
 
 def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> Status:
-    """The page, with the summary of the record that it is taken from."""
+    """The page: in JSON with the summary of the record that it is taken from, for a person with its verdict."""
     try:
         page = view(evidence, arguments.view)
     except ViewError as error:
@@ -96,8 +96,7 @@ def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> 
     if arguments.json:
         terminal.json({"evidence": msgspec.to_builtins(short_record(evidence)), "view": page})
     else:
-        terminal.lines(summary(evidence, terminal.columns, terminal.paint))
-        terminal.lines(view_page(page))
+        terminal.lines([*short_head(evidence, terminal.columns, terminal.paint), "", *view_page(page)])
     return Status.CLEAR
 
 

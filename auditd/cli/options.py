@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+import sys
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from auditd import __version__
 from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, PARTS_CHOICES, choices_digest
@@ -21,6 +23,9 @@ from auditd.stores.locate import is_reference, locate
 from auditd.stores.stores import Stores
 
 Detail: TypeAlias = Literal["summary", "complete"]
+
+#: What asks for the names of the layouts instead of naming one.
+_LISTS: Final = ("help", "list")
 
 #: How many layouts an answer to an unknown one names.
 _FIRST_LAYOUTS: Final = 5
@@ -53,21 +58,39 @@ def _add_layout(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--layout",
         type=_layout,
+        action=_Layout,
         default="auto",
         metavar="NAME",
-        help="the table of tensor sizes that is believed: auto lets the bytes decide, strict believes none, a name "
-        "of those below is taken at its word (default: %(default)s)",
+        help="the table of tensor sizes that is believed: auto lets the bytes decide, strict believes none, any other "
+        "name is taken at its word; help lists them all (default: %(default)s)",
     )
     parser.add_argument("--unfinished", action="store_true", help="also look at downloads that are not finished")
-    parser.add_argument_group("layouts", ", ".join(LAYOUT_CHOICES))
 
 
 def _layout(name: str) -> str:
-    if name not in LAYOUT_CHOICES:
+    if name not in LAYOUT_CHOICES and name not in _LISTS:
         first = ", ".join(LAYOUT_CHOICES[:_FIRST_LAYOUTS])
         more = len(LAYOUT_CHOICES) - _FIRST_LAYOUTS
-        raise ArgumentTypeError(f"no layout {quoted(name, 40)}; there are {first} and {more} more, which --help lists")
+        raise ArgumentTypeError(
+            f"no layout {quoted(name, 40)}; there are {first} and {more} more, which --layout help lists"
+        )
     return name
+
+
+class _Layout(Action):
+    """Takes a layout; ``help`` prints the names, one a line, and is the end of the command."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002 - the signature of actions
+    ) -> None:
+        if values in _LISTS:
+            sys.stdout.writelines(f"{name}\n" for name in LAYOUT_CHOICES)
+            parser.exit()
+        setattr(namespace, self.dest, values)
 
 
 def also_not_seen(parser: ArgumentParser, when: str) -> None:

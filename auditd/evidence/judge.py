@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from auditd.evidence.exactness import exact_int, figure
@@ -35,7 +36,18 @@ def judge(look: Look) -> list[Judged]:
         message = "the file was replaced while it was read" if look.identity == "replaced" else _changed(look)
         return [Judged("identity_changed", message)]
     found = [*_of_looking(look), *of_digests(look), *_of_header(look), *of_account(look), *of_model(look)]
-    return sorted(found, key=_rank)
+    return sorted(_merged(found), key=_rank)
+
+
+def _merged(found: Sequence[Judged]) -> Iterable[Judged]:
+    """One finding a code and constraint: header and account may both find rows that are no whole blocks."""
+    merged: dict[tuple[str, str | None], Judged] = {}
+    for judged in found:
+        key = (judged.code, judged.constraint)
+        other = merged.get(key)
+        first = judged if other is None else min(other, judged, key=lambda each: each.offset or 0)
+        merged[key] = first if other is None else replace(first, count=other.count + judged.count)
+    return merged.values()
 
 
 def _rank(judged: Judged) -> tuple[int, int]:
@@ -93,8 +105,8 @@ def _foreign(look: Look) -> Judged:
     kind = look.foreign
     assert kind is not None  # noqa: S101 - the caller has asked
     head = look.foreign_head[:4]
-    # Whoever calls a file safetensors does not miss the mark of another format.
-    mark = "" if look.path.endswith(b".safetensors") else ', and a GGUF file opens "GGUF"'
+    # Whoever calls a file otherwise does not miss the mark of GGUF.
+    mark = "" if look.path.endswith((b".safetensors", b".json")) else ', and a GGUF file opens "GGUF"'
     opens = f"; it opens {shown(head)}{mark}" if head else ""
     details = f"; {look.foreign_details}" if look.foreign_details else ""
     message = f"this is {kind.meaning}{details}{opens}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditd.accounting.account import Account
+from auditd.accounting.sizes import sizings_of
 from auditd.formats import layouts
 from auditd.formats.declarations import GgufHeader, GgufTensor, SafetensorsHeader, SafetensorsTensor
-from auditd.formats.layouts import LAYOUTS, Sizing
+from auditd.formats.layouts import Sizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +35,12 @@ class TensorFact:
 def tensor_facts(header: GgufHeader | SafetensorsHeader | None, account: Account | None) -> Iterator[TensorFact]:
     """Every tensor whose row was kept, in the order of the header's rows."""
     if isinstance(header, GgufHeader):
-        sizings = _sizings(account)
+        sizings = sizings_of(account)
         for tensor in header.tensors:
             yield _gguf(tensor, header.data_offset, sizings.get(tensor.type_id))
     elif header is not None:
         for index, entry in enumerate(header.tensors):
             yield _safetensors(index, entry, header.data_offset)
-
-
-def _sizings(account: Account | None) -> Mapping[int, Sizing]:
-    """The sizes that the account's figures are made of; a contested id has one only where all came out with it."""
-    if account is None:
-        return layouts.DEFAULT_LAYOUT.sizings
-    if account.layout is None:
-        return layouts.ESTABLISHED
-    sizings = LAYOUTS[account.layout].sizings
-    if account.figures.tensor_bytes is not None:
-        return sizings
-    return {type_id: sizing for type_id, sizing in sizings.items() if not layouts.is_contested(type_id)}
 
 
 def _gguf(tensor: GgufTensor, data_offset: int | None, sizing: Sizing | None) -> TensorFact:

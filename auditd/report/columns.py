@@ -91,9 +91,9 @@ def fold(line: str, cells: int) -> Iterator[str]:
         return
     while width(text) > cells:
         piece = "".join(_prefix(text, cells))
-        space = piece.rfind(" ", len(FOLDED) + 1)
         # Not in front of the first word: that would put nothing on the line.
-        end = space if piece[: max(space, 0)].strip() else len(piece)
+        space = piece.rfind(" ", len(piece) - len(piece.lstrip(" ")))
+        end = len(piece) if space < 0 else space
         yield text[:end].rstrip()
         text = FOLDED + text[end:].lstrip(" ")
     if text.strip():

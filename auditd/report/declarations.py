@@ -7,7 +7,7 @@ from typing import Final
 
 from auditd.evidence.record import ArrayPreview, Evidence, GgufTensorRow, MetadataRow, SafetensorsTensorRow
 from auditd.evidence.text import printable, quoted
-from auditd.report.figures import UNKNOWN, exact
+from auditd.report.figures import UNKNOWN, counted, exact
 
 _VALUE_CHARACTERS: Final = 160
 
@@ -57,4 +57,6 @@ def _tensor(row: GgufTensorRow | SafetensorsTensorRow) -> str:
     kind = row.type if isinstance(row, GgufTensorRow) else row.dtype
     shape = " x ".join(row.shape) or "scalar"
     place = UNKNOWN if row.file_offset is None else exact(row.file_offset)
-    return f"{row.index} {printable(row.name)} ({printable(kind)}) {shape}, {exact(row.byte_length)} bytes at {place}"
+    return (
+        f"{row.index} {printable(row.name)} ({printable(kind)}) {shape}, {counted(row.byte_length, 'byte')} at {place}"
+    )

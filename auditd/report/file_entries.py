@@ -82,7 +82,7 @@ def _whole(evidence: Evidence) -> Iterator[Entry]:
     audit = f"model-auditd audit {directory}"
     place = _number(evidence)
     if place is not None:
-        yield "part of", f"a set: {place[0]} of {exact(place[1])}; {audit} judges the set", ""
+        yield "part of", f"a set, {place[0]} of {exact(place[1])}; {audit} judges the set", ""
     if home:
         yield "part of", _PARTS[store].format(audit=audit), ""
 
@@ -91,10 +91,10 @@ def _number(evidence: Evidence) -> tuple[str, int] | None:
     """Which of how many files of a set this is, counted from 1: what the header says comes before any name."""
     split = None if evidence.gguf is None else split_of(evidence.gguf)
     if split is not None:
-        number = "one" if split.number is None else exact(split.number + 1)
+        number = "one" if split.number is None else f"number {exact(split.number + 1)}"
         return None if split.alone or split.count is None else (number, split.count)
     for name in (evidence.artifact.name, *evidence.artifact.names):
         found = series_of(name.rpartition("/")[2].encode("utf-8", "surrogateescape"))
         if found is not None and found[0].count is not None and found[0].count > 1:
-            return exact(found[1]), found[0].count
+            return f"number {exact(found[1])}", found[0].count
     return None

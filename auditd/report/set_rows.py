@@ -13,6 +13,7 @@ from auditd.evidence.sets.record import MissingRow, SetEvidence, SetMemberRow, S
 from auditd.evidence.text import printable
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, rounded
+from auditd.report.finding_lines import step
 from auditd.report.paint import Paint, plain
 from auditd.report.table import Remark, Row
 
@@ -32,6 +33,7 @@ def set_row(evidence: SetEvidence) -> Row:
         size=_size(evidence),
         path=f"{set_path(evidence)} ({members(evidence)})",
         remarks=() if evidence.verdict == "sound" else tuple(map(_remark, _notable(evidence))),
+        accounted=False,
     )
 
 
@@ -92,7 +94,7 @@ def set_page(evidence: SetEvidence, columns: int = _COLUMNS, paint: Paint = plai
     ]
     for finding in evidence.findings:
         text = f"{finding.code}: {defused(finding.message)}"
-        lines += ["", *wrap(text, columns), *(_INDENT + line for line in wrap(finding.advice, columns - len(_INDENT)))]
+        lines += ["", *wrap(text, columns), *step(defused(finding.advice), columns, _INDENT)]
     return lines
 
 

@@ -7,6 +7,7 @@ each verdict and counts the others: a table of a million files fits into memory,
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Final
 from auditd.evidence.findings import SEVERITY_ORDER, VERDICT_ORDER, at_least
 from auditd.evidence.record import Artifact, Evidence, Finding
 from auditd.evidence.text import printable
-from auditd.report.columns import cut_left, defused, left, right, width, wrap
+from auditd.report.columns import ELLIPSIS, cut_left, defused, left, right, width, wrap
 from auditd.report.figures import counted, rounded, signed
+from auditd.report.finding_lines import step
 from auditd.report.paint import Paint, plain
 
 NOT_SEEN: Final = "not seen"
@@ -30,10 +32,14 @@ _ORDER[NOT_SEEN] = _ORDER["unknown"]
 _ORDER.update({verdict: _ORDER[before] + 0.5 for verdict, before in _SET_RANKS.items()})
 
 _INDENT: Final = "    "
-_ARROW: Final = "-> "
 _GAP: Final = "  "
-#: Sentences are not set wider than this, and this wide where nobody says how wide the paper is.
+#: Sentences are this wide where nobody says how wide the paper is, and never wider than the second.
 _TEXT_COLUMNS: Final = 80
+_WIDEST_TEXT: Final = 120
+#: The residue of what has none by its nature: a part of a store that is no model, a set.
+_NO_RESIDUE: Final = "-"
+#: A digest in a name, whose first digits are enough where there is no room for all.
+_DIGEST: Final = re.compile(r"([0-9a-f]{12})[0-9a-f]{28,52}\Z")
 #: A name is never cut shorter.
 _NAME_COLUMNS: Final = 16
 _TITLES: Final = ("VERDICT", "RESIDUE", "SIZE", "FILE")
@@ -51,7 +57,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One file, printable: ``residue`` and ``size`` in bytes, None where not known; ``name`` is its store's for it."""
+    """One file, printable: ``residue`` and ``size`` in bytes, None where not known; ``name`` is its store's for it.
+
+    ``accounted`` is false for what can have no residue.
+    """
 
     verdict: str
     residue: int | None
@@ -59,6 +68,7 @@ class Row:
     path: str
     remarks: tuple[Remark, ...] = ()
     name: str = ""
+    accounted: bool = True
 
 
 #: Rows of each verdict that are kept.
@@ -97,16 +107,18 @@ def shown_path(artifact: Artifact) -> str:
     return printable(base64.b64decode(artifact.path_base64) if artifact.path_base64 else artifact.path)
 
 
-def row(evidence: Evidence) -> Row:
-    """What the table shows of one record."""
+def row(evidence: Evidence, part: str = "") -> Row:
+    """What the table shows of one record; ``part`` is what the file is of the model that its store names."""
     accounting = evidence.accounting
+    name = _store_name(evidence.artifact)
     return Row(
         verdict=evidence.verdict,
         residue=accounting.residue if accounting else None,
         size=evidence.artifact.size,
         path=shown_path(evidence.artifact),
         remarks=() if evidence.verdict == "sound" else _remarks(evidence),
-        name=_store_name(evidence.artifact),
+        name=f"{name} ({printable(part)})" if name and part else name,
+        accounted=evidence.artifact.format is not None or evidence.outcome != "complete",
     )
 
 
@@ -157,7 +169,7 @@ def table(
     shown = (line for line in rows.kept if not folded or line.verdict != "sound")
     listed = [*shown, *(line for line in sets.kept if line.verdict != "sound")]
     ordered = sorted(listed, key=lambda line: (_ORDER[line.verdict], line.path))
-    text_columns = min(columns or _TEXT_COLUMNS, _TEXT_COLUMNS)
+    text_columns = min(columns or _TEXT_COLUMNS, _WIDEST_TEXT)
     notes = [f"{folded:,} sound files are not listed; --all lists them."] if folded else []
     more = rows.left_out()
     notes += [f"Not shown: {', '.join(more)}; --json has them all."] if more and not folded else []
@@ -171,25 +183,40 @@ def table(
 def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint) -> Iterator[str]:
     if not rows:
         return
-    cells = [(line.verdict, signed(line.residue), rounded(line.size)) for line in rows]
+    cells = [(line.verdict, _residue(line), rounded(line.size)) for line in rows]
     widths = [max(width(cell) for cell in column) for column in zip(_TITLES[:3], *cells, strict=True)]
     name_columns = max(_NAME_COLUMNS, columns - sum(widths) - 3 * len(_GAP)) if columns else None
     yield paint(_line(_TITLES, widths), "heading")
     last = ""
     for line, (verdict, residue, size) in zip(rows, cells, strict=True):
-        shown = line.name or line.path
-        name = cut_left(shown, name_columns) if name_columns else shown
+        name = _fitting(line.name or line.path, name_columns)
         text = _line((verdict, residue, size, name), widths)
         yield paint(text[: len(verdict)], verdict) + text[len(verdict) :]
-        if line.name and line.remarks:
-            yield _INDENT + (cut_left(line.path, columns - len(_INDENT)) if columns else line.path)
+        if line.remarks and (line.name or name != line.path):
+            yield from _whole_path(line.path, columns)
         for remark in line.remarks:
             yield from _remark(remark, text_columns, paint)
         advice = _advice(line)
         if advice:
-            yield from _step(advice if advice != last else "as above", text_columns)
+            yield from step(advice if advice != last else "as above", text_columns, _INDENT)
             last = advice
     yield ""
+
+
+def _residue(line: Row) -> str:
+    return signed(line.residue) if line.accounted else _NO_RESIDUE
+
+
+def _fitting(name: str, cells: int | None) -> str:
+    """A name in at most ``cells`` cells (None: any number): a digest loses its end first, the name its begin."""
+    if cells is None or width(name) <= cells:
+        return name
+    return cut_left(_DIGEST.sub(rf"\1{ELLIPSIS}", name), cells)
+
+
+def _whole_path(path: str, columns: int | None) -> Iterator[str]:
+    """Where the file is, on as many lines as it takes: whoever acts upon a finding needs all of it."""
+    yield from (_INDENT + line for line in ([path] if columns is None else wrap(path, columns - len(_INDENT))))
 
 
 def _line(cells: tuple[str, str, str, str], widths: list[int]) -> str:
@@ -206,12 +233,6 @@ def _remark(remark: Remark, columns: int, paint: Paint) -> Iterator[str]:
 def _advice(line: Row) -> str:
     """What to do about the worst of a file's findings; the others have theirs in its own report."""
     return next((remark.advice for remark in line.remarks if remark.advice), "")
-
-
-def _step(advice: str, columns: int) -> Iterator[str]:
-    first, *others = wrap(advice, columns - len(_INDENT) - len(_ARROW))
-    yield _INDENT + _ARROW + first
-    yield from (_INDENT + " " * len(_ARROW) + line for line in others)
 
 
 def _counts(rows: Rows) -> str:

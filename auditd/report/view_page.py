@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from auditd.evidence.text import printable
+from auditd.report.figures import counted
 
 
 def view_page(page: Mapping[str, Any]) -> list[str]:
@@ -36,10 +37,10 @@ def _foot(page: Mapping[str, Any]) -> Iterator[str]:
     if page["matches"] is not None:
         shown = len(page["rows"])
         more = "" if page["next_offset"] is None else f"; the next page is at offset {page['next_offset']}"
-        yield f"{shown} of {page['matches']} rows from offset {page['offset']}{more}"
+        yield f"{shown} of {counted(page['matches'], 'row')} from offset {page['offset']}{more}"
     left_out = page["omissions"]["rows_not_kept"]
     if left_out:
-        yield f"{left_out} declared rows are not in the record"
+        yield f"{counted(left_out, 'declared row')} not in the record"
     cut = page["omissions"]["arrays_cut"]
     if cut:
         yield f"arrays that the record has only the beginning of: rows {', '.join(map(str, cut))}"

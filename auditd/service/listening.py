@@ -41,6 +41,9 @@ _TIMEOUT_MS: Final = 10_000
 #: A thread that looks every 100 ms and did not for so long stood still.
 _STILL_SECONDS: Final = 1.0
 
+#: What waited in the queue meanwhile comes within so long after it.
+_EMPTYING_SECONDS: Final = 3.0
+
 #: A file that is made is at most eight events and at least one change.
 _EVENTS_A_CHANGE: Final = 8
 
@@ -143,12 +146,27 @@ class Heard:
     stood_still: bool = False
 
 
+@dataclass(slots=True)
+class _Stillness:
+    """The last time that the process stood still; ``until`` (monotonic) its queue is being emptied."""
+
+    seconds: float = 0.0
+    until: float = float("-inf")
+    #: Changes that waited.
+    waited: int = 0
+
+    @property
+    def reason(self) -> str:
+        return f"stood still for {self.seconds:.1f} s, and {self.waited:,} changes waited at its end"
+
+
 class Listener:
     """Gathers what ears hear, and rings ``bell``. All but the waiting happens in the loop's thread."""
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
         self._heard = Heard()
+        self._stillness = _Stillness()
         self._suspicious = max(1, queued_events() // _EVENTS_A_CHANGE)
 
     def take(self) -> Heard:
@@ -171,14 +189,18 @@ class Listener:
             ear.close()
 
     def _gather(self, changes: Changes, still_seconds: float) -> None:
+        now = time.monotonic()
+        if still_seconds > _STILL_SECONDS:
+            self._stillness = _Stillness(still_seconds, now + _EMPTYING_SECONDS)
         if not changes:
             return
-        stood_still = still_seconds > _STILL_SECONDS
-        if stood_still and len(changes) >= self._suspicious:
-            self._lose(f"stood still for {still_seconds:.1f} s, and {len(changes):,} changes waited at its end")
-            return
         heard = self._heard
-        heard.stood_still = heard.stood_still or stood_still
+        if now < self._stillness.until:
+            heard.stood_still = True
+            self._stillness.waited += len(changes)
+            if self._stillness.waited >= self._suspicious:
+                self._lose(self._stillness.reason)
+                return
         heard.changes |= changes
         if heard.crowded or len(heard.changes) > _MOST_CHANGES:
             heard.crowded = True

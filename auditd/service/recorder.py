@@ -135,6 +135,7 @@ class Recorder:
         #: The last record whose line was written, and the last whose line is marked.
         self._written = 0
         self._marked = 0
+        self._begun_anew = store.begun_anew
         self._reopen_wanted = False
         self._unmarked = 0
         self._pruned_at: float | None = None
@@ -318,7 +319,14 @@ class Recorder:
             return True
         return False
 
+    def _follow_store(self) -> None:
+        """A store that was begun anew counts its records anew, too: nothing of it is written or marked."""
+        if self._begun_anew != self.store.begun_anew:
+            self._begun_anew = self.store.begun_anew
+            self._written = self._marked = self._unmarked = 0
+
     def _drain(self) -> None:
+        self._follow_store()
         if self._reopen_wanted:
             self._log.reopen()
             self._reopen_wanted = False
@@ -334,6 +342,7 @@ class Recorder:
             self._mark()
 
     def _mark(self) -> None:
+        self._follow_store()
         try:
             self._log.sync()
         except OSError:

@@ -114,6 +114,13 @@ class OllamaStore:
             remarks=self._remarks(digest, colon, orphan=index.complete and not uses),
         )
 
+    def part(self, path: bytes) -> str:
+        """One word for what a blob is of the models that name it; empty where they do not say, or differ."""
+        match = _BLOB.fullmatch(os.path.basename(path))
+        uses = self._index().uses.get(match.group(2).decode("ascii"), []) if match else []
+        parts = {use.part for use in uses}
+        return parts.pop() if len(parts) == 1 else ""
+
     def _remarks(self, digest: str, colon: bool, orphan: bool) -> tuple[Remark, ...]:
         if colon:
             return (_OLD_COPY if is_file(self._blob_path(digest)) else _OLD_NAME,)

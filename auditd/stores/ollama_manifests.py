@@ -50,6 +50,11 @@ LAYER_ROLES: Final[dict[str, Role]] = {
 MODEL_LAYER: Final = "application/vnd.ollama.image.model"
 
 
+#: The layers of Ollama's own media types are told apart by the last word.
+_LAYER_TYPE: Final = re.compile(r"application/vnd\.ollama\.image\.([a-z]{1,20})")
+_CONFIG: Final = "application/vnd.docker.container.image.v1+json"
+
+
 class _Layer(msgspec.Struct):
     digest: str
     size: int
@@ -74,6 +79,16 @@ class Layer:
         """Whether it is held to be a model."""
         return LAYER_ROLES.get(self.media_type, "other")
 
+    @property
+    def part(self) -> str:
+        """One word for what it is: ``model``, ``license``, ``params``; empty where the media type has none."""
+        return "config" if self.media_type == _CONFIG else _last_word(self.media_type)
+
+
+def _last_word(media_type: str) -> str:
+    match = _LAYER_TYPE.fullmatch(media_type)
+    return match.group(1) if match else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -90,11 +105,12 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """That a model names a blob; ``size`` in bytes, None where the manifest itself is the blob."""
+    """That a model names a blob; ``size`` in bytes, None where the manifest itself is the blob; ``part`` is what it is."""
 
     model: str
     role: Role
     size: int | None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +194,9 @@ def read_index(home: bytes, watch: Watch) -> Index:
         if manifest.layers is None:
             complete = False
             continue
-        uses.setdefault(manifest.own_digest, []).append(Use(manifest.name, "other", None))
+        uses.setdefault(manifest.own_digest, []).append(Use(manifest.name, "other", None, "manifest"))
         for layer in manifest.layers:
             held += 1
             watch.items += 1
-            uses.setdefault(layer.digest, []).append(Use(manifest.name, layer.role, layer.size))
+            uses.setdefault(layer.digest, []).append(Use(manifest.name, layer.role, layer.size, layer.part))
     return Index(uses, complete)

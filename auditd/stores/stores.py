@@ -12,6 +12,7 @@ from auditd.evidence.sets.facts import SetFacts
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, link_target, status_of
 from auditd.stores.kinds import SOURCES, STORES
 from auditd.stores.memory import Memory
+from auditd.stores.ollama import OllamaStore
 from auditd.stores.standing import Standing, Store, standing
 from auditd.stores.together import together
 
@@ -53,6 +54,11 @@ class Stores:
     def _of(self, path: bytes, status: os.stat_result | None) -> Promise:
         sources = (kind.recognise(path, self.memory) for kind in SOURCES)
         return together(source.promise(path, status) for source in sources if source is not None)
+
+    def part(self, path: bytes) -> str:
+        """One word for what the file at ``path`` is of its model (``license``), where a store has several parts for one."""
+        store = OllamaStore.recognise(_absolute(path), self.memory)
+        return "" if store is None else store.part(path)
 
     def survey(self, root: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:
         """Yield what is missing, orphaned, unfinished or left over in the stores at and below ``root``, one at a time."""

@@ -764,3 +764,11 @@ def test_what_was_established_before_the_fault_stays(tmp_path: Path) -> None:
     assert declared.spans.metadata == built.at("tensors[0].name.length") - 24
     assert declared.spans.directory is None
     assert evidence.coverage.metadata.status == "complete"
+
+
+def test_rows_that_header_and_account_find_broken_are_one_finding(tmp_path: Path) -> None:
+    tensors = [Tensor("a", [1], 8, 0, 34), Tensor("b", [32], 12, 64, 144), Tensor("c", [64], 12, 256, 144)]
+    evidence = look_at(tmp_path, simple(*tensors, data=bytes(512)).data)
+    keys = [(item.code, item.constraint) for item in evidence.findings]
+    assert len(keys) == len(set(keys))
+    assert finding(evidence, "header_malformed", "row_blocks").subject == "tensors[0].dims"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from auditd.accounting.sizes import sizings
 from auditd.evidence.record import Evidence, GgufTensorRow, SafetensorsTensorRow
 from auditd.formats import layouts
-from auditd.formats.layouts import LAYOUTS, Sizing
+from auditd.formats.layouts import Sizing
 
 #: Digits of the largest integer of 64 bits.
 _DIGITS: Final = 20
@@ -46,25 +47,20 @@ def _tensors(evidence: Evidence) -> Iterator[Tensor]:
     told = None if evidence.digests is None else evidence.digests.tensors
     digests = {digest.index: digest.sha256 for digest in told or ()}
     if evidence.gguf is not None:
-        sizings = _sizings(evidence)
+        sizes = _sizings(evidence)
         for row in evidence.gguf.tensors or ():
-            yield _gguf(row, sizings.get(row.type_id), digests.get(row.index))
+            yield _gguf(row, sizes.get(row.type_id), digests.get(row.index))
     elif evidence.safetensors is not None:
         for entry in evidence.safetensors.tensors or ():
             yield _safetensors(entry, digests.get(entry.index))
 
 
 def _sizings(evidence: Evidence) -> Mapping[int, Sizing]:
-    """The sizes that the record's figures are made of; a contested id has one only where all came out with it."""
+    """The sizes that the record's figures are made of."""
     accounting = evidence.accounting
     if accounting is None or accounting.layout is None:
-        return layouts.DEFAULT_LAYOUT.sizings
-    layout = LAYOUTS.get(accounting.layout.name or "")
-    if layout is None:
         return layouts.ESTABLISHED
-    if accounting.tensor_bytes is not None:
-        return layout.sizings
-    return {type_id: sizing for type_id, sizing in layout.sizings.items() if not layouts.is_contested(type_id)}
+    return sizings(accounting.layout.name, applicable=accounting.tensor_bytes is not None)
 
 
 def _gguf(row: GgufTensorRow, sizing: Sizing | None, sha256: str | None) -> Tensor:

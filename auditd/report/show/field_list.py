@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from auditd.accounting.segments import Segment, segments
+from auditd.accounting.sizes import sizings_of
 from auditd.evidence.look import Look
 from auditd.formats import layouts
 from auditd.formats.declarations import ArrayValue, GgufHeader, GgufTensor, MetadataEntry, MetadataValue
@@ -139,9 +140,8 @@ def _length(look: Look, index: int, elements: int) -> int | None:
     """Bytes of a tensor under the selected layout."""
     header = look.header
     if isinstance(header, GgufHeader):
-        tensor, layout = header.tensors[index], look.account and look.account.layout
-        sizings = layouts.LAYOUTS[layout].sizings if layout else layouts.ESTABLISHED
-        sizing = sizings.get(tensor.type_id)
+        tensor = header.tensors[index]
+        sizing = sizings_of(look.account).get(tensor.type_id)
         return None if sizing is None else sizing.byte_length(elements, tensor.shape[0] if tensor.shape else 1)
     assert header is not None  # noqa: S101 - the caller has asked
     return header.tensors[index].end - header.tensors[index].begin
