@@ -14,8 +14,8 @@ import pytest
 from auditd.archive import records
 from auditd.archive.records import RecordError, unpack
 from auditd.inspection.descriptor import Descriptor, Unreadable
-from auditd.report.show import byte_map
-from auditd.report.show.byte_svg import picture
+from auditd.report.show.byte_map import lines as byte_map
+from auditd.report.show.byte_map.picture import picture
 from tests.builders import F32, Entry, Tensor, gguf, safetensors, simple
 from tests.fuzz import seeds
 from tests.fuzz.changes import TEXTS

@@ -21,6 +21,11 @@ from auditd.evidence.text import printable
 _BUSY_SECONDS: Final = 10.0
 
 
+def take_lock(path: str) -> WriterLock:
+    """The writer's lock on the store ``path``, whose directory is made if need be."""
+    return WriterLock(path)
+
+
 def connect_writer(path: str) -> sqlite3.Connection:
     """A connection for whoever holds the lock; the tables are made or brought up to date."""
     # Made here, because SQLite would make it readable for all.
@@ -117,5 +122,5 @@ def reading(path: str) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(path: str) -> Iterator[sqlite3.Connection]:
     """The store for a change, under the same lock as the daemon."""
-    with WriterLock(path), _naming(path), closing(connect_writer(path)) as connection:
+    with take_lock(path), _naming(path), closing(connect_writer(path)) as connection:
         yield connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Sequence
 from typing import Final
@@ -12,11 +13,20 @@ from auditd.archive.state import Fingerprint
 _BEGUN: Final = "scrub_begun"
 _NEXT: Final = "scrub_next"
 
+#: Moments are kept in thousandths.
+_ROUNDING_SECONDS: Final = 0.001
+
 #: What waits longest: never hashed first. One whose last try came to nothing has its own delay.
 _OLDEST: Final = """
 SELECT path, identity, hashed_at FROM artifacts
 WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below})
 ORDER BY hashed_at LIMIT 1
+"""
+#: Hashed by a clock that has been set back since: as good as never.
+_FUTURE: Final = """
+SELECT path, identity, NULL FROM artifacts
+WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below}) AND hashed_at > ?
+LIMIT 1
 """
 _ALL: Final = "SELECT identity FROM artifacts WHERE identity IS NOT NULL AND ({below})"
 
@@ -40,24 +50,36 @@ def amount(connection: sqlite3.Connection, roots: Sequence[bytes]) -> tuple[int,
 
 def turn(connection: sqlite3.Connection, now: float, roots: Sequence[bytes]) -> ScrubTurn:
     """Whose turn it is below ``roots`` at ``now`` (wall-clock seconds); the first one begins a pass."""
-    below, ends = _below(roots)
-    query = _OLDEST.format(below=below)
-    path, identity, hashed_at = connection.execute(query, (now, *ends)).fetchone() or (None, None, None)
+    path, identity, hashed_at = _next(connection, now, roots)
     begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
-    if begun is None:
+    if begun is None or begun > now + _ROUNDING_SECONDS:
         begin(connection, now)
-    done = begun is not None and hashed_at is not None and hashed_at >= begun
+        begun = None
+    # What was hashed in the very moment of the begin may have been hashed before it.
+    done = begun is not None and hashed_at is not None and hashed_at > begun
     return ScrubTurn(path, identity, hashed_at, next_at, begun if done else None)
+
+
+def _next(
+    connection: sqlite3.Connection, now: float, roots: Sequence[bytes]
+) -> tuple[bytes | None, str | None, float | None]:
+    below, ends = _below(roots)
+    oldest = connection.execute(_OLDEST.format(below=below), (now, *ends)).fetchone()
+    if oldest is not None and oldest[2] is not None:
+        oldest = connection.execute(_FUTURE.format(below=below), (now, *ends, now)).fetchone() or oldest
+    return oldest or (None, None, None)
 
 
 def begin(connection: sqlite3.Connection, now: float) -> None:
     """A pass over everything begins."""
-    _put(connection, _BEGUN, now)
+    # Rounded up: what was hashed before stays before.
+    _put(connection, _BEGUN, math.ceil(now * 1000))
 
 
 def put_off(connection: sqlite3.Connection, moment: float) -> None:
     """The next artifact has its turn at ``moment``."""
-    _put(connection, _NEXT, moment)
+    # Rounded down: a wait of the whole period would be taken for one by a wrong clock.
+    _put(connection, _NEXT, math.floor(moment * 1000))
 
 
 def _counter(connection: sqlite3.Connection, name: str) -> float | None:
@@ -65,5 +87,5 @@ def _counter(connection: sqlite3.Connection, name: str) -> float | None:
     return None if row is None else row[0] / 1000
 
 
-def _put(connection: sqlite3.Connection, name: str, moment: float) -> None:
-    connection.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, round(moment * 1000)))
+def _put(connection: sqlite3.Connection, name: str, thousandths: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, thousandths))

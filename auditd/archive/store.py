@@ -7,6 +7,7 @@ one the same call may be made again: the connection is made anew.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +15,8 @@ from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
 from auditd.archive import pruning, scrubbing, sets, statements
-from auditd.archive.connection import connect_reader, connect_writer
-from auditd.archive.lock import FileNumber, WriterLock, file_number
+from auditd.archive.connection import connect_reader, connect_writer, take_lock
+from auditd.archive.lock import FileNumber, file_number
 from auditd.archive.records import RecordError, decode, divide, encoded
 from auditd.archive.rows import Alert, Entry, ScrubTurn, SetEntry, Stored
 from auditd.archive.state import Fingerprint, Known
@@ -83,7 +84,7 @@ class Store:
         self._file: FileNumber | None = None
         self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._lock = WriterLock(path) if writer else None
+        self._lock = take_lock(path) if writer else None
         try:
             self._call(lambda _: None)
         except BaseException:
@@ -455,9 +456,14 @@ class Store:
         """The alerts with an event that was committed and is not known to have been said, in order."""
         return self._alerts(f"untold IS NOT NULL ORDER BY alert_id LIMIT {_PAGE}")
 
-    def alerts_told_before(self, moment: float) -> list[Alert]:
-        """Open alerts that were last told before ``moment`` (wall-clock seconds)."""
-        return self._alerts(f"cleared_at IS NULL AND told_at < ? ORDER BY alert_id LIMIT {_PAGE}", moment)
+    def alerts_told_before(self, moment: float, now: float = math.inf) -> list[Alert]:
+        """Open alerts that were last told before ``moment``, or after ``now`` by a clock that has been set back since.
+
+        Both in wall-clock seconds.
+        """
+        return self._alerts(
+            f"cleared_at IS NULL AND (told_at < ? OR told_at > ?) ORDER BY alert_id LIMIT {_PAGE}", moment, now
+        )
 
     def put_alerts(self, alerts: Iterable[Alert]) -> None:
         """Store alerts that changed without a new record."""

@@ -29,8 +29,8 @@ from auditd.evidence.record import SCHEMA as RECORD_SCHEMA
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import exact, printable, quoted
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry
+from auditd.inspection.again import array_digests, elements
 from auditd.inspection.inspector import look_at
-from auditd.inspection.value import array_digests, elements
 from auditd.report.difference import lines
 
 #: A JSON document that says first what it is. No model begins so: a GGUF file has its magic there, a safetensors

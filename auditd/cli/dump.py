@@ -25,7 +25,7 @@ from auditd.evidence.dump import codec as dump
 from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
 from auditd.evidence.text import printable
-from auditd.inspection.value import array_digests
+from auditd.inspection.again import array_digests
 from auditd.report.columns import defused
 from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
 

@@ -62,7 +62,7 @@ def _meta_more(module: Any, asked: Asked) -> Iterator[str]:
 
 
 def _elements(asked: Asked, entry: MetadataEntry) -> Iterator[Element]:
-    from auditd.inspection.value import elements  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.again import elements  # noqa: PLC0415 - no other kind needs it
 
     return elements(asked.look, entry, asked.checkpoint)
 
@@ -105,7 +105,7 @@ def _bytes_of(asked: Asked) -> Callable[[Sequence[tuple[int, int]]], Sequence[by
     look = asked.look
     if asked.arguments.dump is not None or look.header is None or look.stop is not None:
         return None
-    from auditd.inspection.value import beginnings  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.again import beginnings  # noqa: PLC0415 - no other kind needs it
 
     return lambda spans: beginnings(look, spans, asked.checkpoint)
 
@@ -142,7 +142,7 @@ def _floats_arguments(parser: ArgumentParser) -> None:
 
 
 def _floats(module: Any, asked: Asked) -> msgspec.Struct:
-    from auditd.inspection.values import summarise  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.numbers import summarise  # noqa: PLC0415 - no other kind needs it
 
     tensor = module.chosen(asked.look, asked.arguments.tensor)
     mistake: bool = asked.arguments.ignore_alignment
@@ -170,7 +170,7 @@ def _floats_status(asked: Asked, sheet: Any) -> Status:  # noqa: ARG001 - one si
 # -- map --------------------------------------------------------------------------------------------
 
 
-_PICTURE: Final = "auditd.report.show.byte_svg"
+_PICTURE: Final = "auditd.report.show.byte_map.picture"
 
 
 def _map_arguments(parser: ArgumentParser) -> None:
@@ -239,7 +239,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind(
             "map",
             "what every byte of the file is for, drawn to scale",
-            "byte_map",
+            "byte_map.lines",
             configure=_map_arguments,
             check=_check_picture,
             finish=_write_picture,

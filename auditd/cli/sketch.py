@@ -22,8 +22,8 @@ from auditd.evidence.numbers import Numbers
 from auditd.evidence.text import printable, quoted
 from auditd.formats.writer import SKETCH_ALIGNMENT, SKETCH_HEADER_END, sketch, sketch_size
 from auditd.inspection.inspector import look_at
+from auditd.inspection.numbers import summarise
 from auditd.inspection.request import Checkpoint
-from auditd.inspection.values import summarise
 from auditd.report.sketch import SketchSheet, lines, sheet, the_tensor
 
 _COLUMNS: Final = 80

@@ -105,7 +105,7 @@ FINDINGS: Final[dict[str, FindingKind]] = {
         "critical",
         "residue",
         "bytes that no tensor and no padding owns",
-        "Inspect it for the places. Compare its size with the publisher's: something may have been appended.",
+        "Compare its size with the publisher's: something may have been appended. Inspecting it lists the places.",
     ),
     "residue_under_every_layout": FindingKind(
         "critical",

@@ -14,6 +14,8 @@ ELLIPSIS: Final = "…"
 FOLDED: Final = " " * 4
 #: A colour. No text from outside has one: it is made printable first.
 SGR: Final = re.compile(r"\x1b\[[0-9]*m")
+#: An escape as printable text has it, or one character.
+_UNIT: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)|.", re.DOTALL)
 _WIDE: Final = frozenset("WF")
 #: Marks that are drawn over the character before them.
 _OVERLAID: Final = frozenset({"Mn", "Me"})
@@ -30,20 +32,28 @@ def width(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
-def _prefix(characters: Iterable[str], cells: int) -> Iterator[str]:
-    for character in characters:
-        cells -= _cells(character)
+def _units(text: str, cells: int) -> Iterable[str]:
+    """What is not broken: an escape, unless it alone is longer than a line of ``cells``, or a character."""
+    if "\\" not in text:
+        return text
+    units = _UNIT.findall(text)
+    return (part for unit in units for part in (unit if len(unit) > cells else (unit,)))
+
+
+def _prefix(units: Iterable[str], cells: int) -> Iterator[str]:
+    for unit in units:
+        cells -= width(unit)
         if cells < 0:
             return
-        yield character
+        yield unit
 
 
 def cut_left(text: str, cells: int) -> str:
     """``text`` in at most ``cells`` cells, at least 1: its end stays, because names differ there."""
     if width(text) <= cells:
         return text
-    kept = list(_prefix(reversed(text), cells - 1))
-    while kept and _cells(kept[-1]) == 0:  # a mark whose character was cut
+    kept = list(_prefix(reversed(list(_units(text, cells))), cells - 1))
+    while kept and width(kept[-1]) == 0:  # a mark whose character was cut
         kept.pop()
     return ELLIPSIS + "".join(reversed(kept))
 
@@ -59,24 +69,32 @@ def right(text: str, cells: int) -> str:
 
 
 def _pieces(word: str, cells: int) -> Iterator[str]:
-    """A word in pieces of at most ``cells`` cells."""
-    while width(word) > cells:
-        piece = "".join(_prefix(word, cells)) or word[0]
-        yield piece
-        word = word[len(piece) :]
-    yield word
+    """A word in pieces of at most ``cells`` cells, broken between characters and escapes."""
+    if width(word) <= cells:
+        yield word
+        return
+    piece: list[str] = []
+    left_over = cells
+    for unit in _units(word, cells):
+        left_over -= width(unit)
+        if left_over < 0 and piece:
+            yield "".join(piece)
+            piece, left_over = [], cells - width(unit)
+        piece.append(unit)
+    yield "".join(piece)
 
 
 def wrap(text: str, cells: int) -> list[str]:
     """``text`` broken at spaces, and inside words that are longer than a line; at least one line."""
     lines = [""]
     for word in text.split(" "):
-        for piece in _pieces(word, cells):
-            longer = f"{lines[-1]} {piece}" if lines[-1] else piece
-            if width(longer) <= cells:
-                lines[-1] = longer
-            else:
-                lines.append(piece)
+        first, *others = _pieces(word, cells)
+        longer = f"{lines[-1]} {first}" if lines[-1] else first
+        if width(longer) <= cells:
+            lines[-1] = longer
+        else:
+            lines.append(first)
+        lines.extend(others)
     return lines
 
 
@@ -90,7 +108,7 @@ def fold(line: str, cells: int) -> Iterator[str]:
         yield line
         return
     while width(text) > cells:
-        piece = "".join(_prefix(text, cells))
+        piece = "".join(_prefix(_units(text, cells), cells))
         # Not in front of the first word: that would put nothing on the line.
         space = piece.rfind(" ", len(piece) - len(piece.lstrip(" ")))
         end = len(piece) if space < 0 else space

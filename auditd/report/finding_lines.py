@@ -15,6 +15,8 @@ ARROW: Final = "-> "
 
 _INDENT: Final = "  "
 _VALUE_CHARACTERS: Final = 200
+#: Of 2**64: what is longer is text, and reading it as a number would take quadratic time.
+_DIGITS: Final = 20
 
 #: What the two figures of a finding are called, by its rule or its code: first what is expected, then what is there.
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -77,6 +79,6 @@ def _figures(finding: Finding) -> str:
 def _figure(figure: int | str | None) -> str:
     if figure is None:
         return UNKNOWN
-    if isinstance(figure, int) or figure.isdecimal():
+    if isinstance(figure, int) or (figure.isdecimal() and len(figure) <= _DIGITS):
         return exact(int(figure))
     return defused(figure, _VALUE_CHARACTERS)

@@ -117,16 +117,22 @@ def row(evidence: Evidence, part: str = "") -> Row:
         size=evidence.artifact.size,
         path=shown_path(evidence.artifact),
         remarks=() if evidence.verdict == "sound" else _remarks(evidence),
-        name=f"{name} ({printable(part)})" if name and part else name,
+        name=f"{name}{_shared(evidence.artifact)} ({printable(part)})" if name and part else name,
         accounted=evidence.artifact.format is not None or evidence.outcome != "complete",
     )
 
 
 def _store_name(artifact: Artifact) -> str:
-    """What people call the file, and how many more names it has."""
+    """What people call the file."""
     if artifact.store is None or not artifact.names or artifact.names[0] == artifact.path:
         return ""
     return printable(artifact.names[0])
+
+
+def _shared(artifact: Artifact) -> str:
+    """How many other models have the same part."""
+    more = artifact.names.index(artifact.path) - 1 if artifact.path in artifact.names else 0
+    return f" and {more:,} more" if more > 0 else ""
 
 
 def unseen_row(path: bytes, reason: str) -> Row:

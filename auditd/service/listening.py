@@ -6,8 +6,8 @@ they hear until somebody takes it.
 A queue that overflows is silent: the kernel says so, and watchfiles drops that event, which has no path. Its thread
 does nothing but empty the queue, so the queue fills while the whole process stands still: stopped, frozen or starved.
 Hence a long silence of the thread that is followed by a large part of a full queue is taken for an overflow; a long
-silence alone, or a burst alone, costs one scan. What all of this misses, a queue filled by events of few files, the
-scan on the period finds.
+silence alone, or a burst alone, costs one scan. What all of this misses, a queue filled by events of few files or
+before anybody followed the watch, the scan on the period finds.
 
 Rejected: counting what is queued (``FIONREAD`` on the descriptor: watchfiles has emptied it before anybody can ask),
 ``/proc/self/fdinfo`` (it lists watches, not events), and a file that is touched to see whether its event comes (it
@@ -70,11 +70,12 @@ class _Pulse:
     def __init__(self) -> None:
         self.wanted = threading.Event()
         self.longest_seconds = 0.0
-        self._asked_at = time.monotonic()
+        self._asked_at: float | None = None
 
     def begin(self) -> None:
+        """Once more: what lies between two watches counts, too."""
         self.longest_seconds = 0.0
-        self._asked_at = time.monotonic()
+        self.beat()
 
     def is_set(self) -> bool:
         self.beat()
@@ -88,7 +89,8 @@ class _Pulse:
 
     def beat(self) -> None:
         now = time.monotonic()
-        self.longest_seconds = max(self.longest_seconds, now - self._asked_at)
+        if self._asked_at is not None:
+            self.longest_seconds = max(self.longest_seconds, now - self._asked_at)
         self._asked_at = now
 
 

@@ -541,7 +541,7 @@ class Recorder:
 
         def repeat() -> int:
             with self._deciding:
-                due = self.store.alerts_told_before(now - self._policy.repeat_seconds)
+                due = self.store.alerts_told_before(now - self._policy.repeat_seconds, now)
                 if due:
                     self.store.put_alerts(alerts.repeat(alert, now) for alert in due)
             return len(due)

@@ -114,6 +114,7 @@ class Scheduler:
         self._promises = new_promises()
         self._moved = moved
         self._ended = ended
+        self._begun_anew = recorder.store.begun_anew
         self._turn = Bell()
         self._work = Bell()
 
@@ -198,8 +199,11 @@ class Scheduler:
         return current is not None and current[1].silent_seconds() > self._limits.stall_seconds
 
     def _recover_forgotten(self) -> None:
-        """Once there is room again, look for what had to be forgotten."""
+        """Once there is room again, look for what had to be forgotten; what a store that is begun anew lacks, too."""
         overflowed = self.queue.overflowed or self.settler.overflowed
+        if self._begun_anew != self._recorder.store.begun_anew:
+            self._begun_anew = self._recorder.store.begun_anew
+            self._rescan()
         idle = not self._board.in_hand and not len(self.queue)
         if overflowed and idle and self.settler.has_room:
             self.queue.overflowed = self.settler.overflowed = False
@@ -324,7 +328,9 @@ class Scheduler:
             status = os.lstat(job.path)
         except OSError as error:
             if error.errno in GONE:
-                self.removed(job.path, "removed")
+                # Where the whole root is gone, it is blind, and nothing in it is known to be removed.
+                if os.path.isdir(self._board.roots[job.root].path):
+                    self.removed(job.path, "removed")
                 return None
         else:
             if not stat.S_ISREG(status.st_mode):
@@ -365,7 +371,8 @@ class Scheduler:
         if isinstance(evidence, _Failed):
             return evidence
         if evidence.outcome == "unavailable" and not os.path.lexists(job.path):
-            self.removed(job.path, "removed")
+            if os.path.isdir(self._board.roots[job.root].path):
+                self.removed(job.path, "removed")
             return None
         return Result(job, evidence, asked, rules.hash, watch.interrupted, promise)
 

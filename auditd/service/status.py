@@ -97,7 +97,8 @@ def sentence(board: Board, queued: int) -> str:
 
 def write_atomically(path: str, content: bytes, mode: int) -> None:
     """Replace ``path``: a reader sees the old content or the new one. ``OSError`` if the disk does not take it."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    # One name for all times: a process that is killed in between leaves one such file, and not one each time.
+    temporary = f"{path}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -286,6 +286,11 @@ def test_nothing_fits_and_nothing_agrees(tmp_path: Path) -> None:
     assert evidence.verdict == "residue"
     assert account_of(evidence).residue == 2048 - 576
     assert account_of(evidence).regions[0].kind == "gap"
+    applicable = sum(candidate.applicable for candidate in account_of(evidence).candidates)
+    assert f"under the layout ggml-current, it is 0 under none of the {applicable} candidates" in hit.message
+    named = look_at(tmp_path, simple(*tensors, data_length=2048 + 576).data, layout="k64")
+    message = finding(named, "residue_under_every_layout").message
+    assert f"the residue is {account_of(named).residue:+,} under the layout k64, " in message
 
 
 def test_its_verdict_is_by_the_parts(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from auditd.report.columns import width
+from tests.stores.trees import LICENSE, blob, layer, library, manifest, sha256
 from tests.support import models
 from tests.support.commands import Command, Done, Write
 from tests.support.lines import harmless
@@ -75,9 +76,44 @@ def test_an_unknown_layout_is_answered_shortly(command: Command) -> None:
     assert done.status == 2
     last = done.err.splitlines()[-1]
     assert 'no layout "nonsense"; there are auto, strict, ' in last
-    assert last.endswith("which --help lists")
+    assert last.endswith("which --layout help lists")
     assert len(last) < 200
-    assert "ggml-current" in command("audit", "--help").out
+
+
+def test_layouts_are_listed_when_asked_for_and_not_in_every_help(command: Command) -> None:
+    for words in (["audit", "--layout", "help"], ["inspect", "--layout", "list"], ["show", "head", "--layout", "help"]):
+        done = command(*words)
+        assert (done.status, done.err) == (0, "")
+        assert {"auto", "strict", "ggml-current", "k64"} <= set(done.out.splitlines())
+    assert "ggml-removed" not in command("audit", "--help").out
+
+
+def test_a_place_that_is_not_there_is_answered_with_those_that_are(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    done = command("audit", tmp_path / "models")
+    assert done.status == 3
+    assert f"nothing is at {tmp_path}/models; models of this machine are in {tmp_path}" in done.err
+
+
+def test_the_parts_of_a_model_are_told_apart(command: Command, tmp_path: Path) -> None:
+    weights, licence = models.gguf(), b"a licence"
+    for content in (weights, licence):
+        blob(tmp_path, content)
+    manifest(tmp_path, library("good"), layer(weights), layer(licence, LICENSE))
+    manifest(tmp_path, library("second"), layer(licence, LICENSE))
+    lines = command("audit", tmp_path).out.splitlines()
+    assert "sound          0  96 B  good:latest (model)" in lines
+    assert "sound          -   9 B  good:latest and 1 more (license)" in lines
+    blob(tmp_path, licence).write_bytes(b"another")
+    done = command("audit", tmp_path)
+    assert done.status == 1
+    assert ["mismatch", "-", "7", "B", "good:latest", "and", "1", "more", "(license)"] in [
+        line.split() for line in done.out.splitlines()
+    ]
+    assert str(tmp_path / "blobs" / f"sha256-{sha256(licence)}") in "".join(map(str.strip, done.out.splitlines()))
 
 
 def test_links_out_of_a_tree_are_followed_when_asked_for(command: Command, model: Write, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditd.evidence.dump.codec import encode
-from auditd.inspection.value import array_digests
+from auditd.inspection.again import array_digests
 from tests.builders import ARCHITECTURE, Array, Entry, Tensor, gguf, sketch
 from tests.models import hero
 from tests.support import models

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from auditd.evidence.canonical import decode, evidence_id
+from tests.builders import Tensor, gguf
+from tests.stores.trees import blob, layer, library, manifest
 from tests.support import models
 from tests.support.commands import Command, Start, Write
+from tests.support.sets import sharded
 
 BAD = {
     "residue": models.gguf(tail=b"x"),
@@ -39,6 +42,30 @@ def test_a_bad_file(command: Command, model: Write, verdict: str) -> None:
     done = command("inspect", model(content=BAD[verdict]))
     assert done.status == 1
     assert done.out.startswith(f"{verdict}: ")
+
+
+def test_one_of_something_is_called_one(command: Command, model: Write) -> None:
+    assert "1 byte belongs to nothing" in command("inspect", model(content=BAD["residue"])).out
+    cut = command("inspect", model(content=BAD["truncated"])).out
+    assert '1 byte is missing: 1 tensor is cut; "a" is the first' in cut
+    assert "needs 96, has 95" in cut
+    short = " ".join(command("inspect", model(content=models.gguf()[:47])).out.split())
+    assert "1 item of at least 24 bytes declared, 23 bytes left in the file" in short
+    assert short.count("23 bytes left in the file") == 1
+
+
+def test_the_mark_of_gguf_is_no_news_for_whoever_expects_another_format(command: Command, model: Write) -> None:
+    for name, told in (("a.gguf", True), ("a", True), ("a.safetensors", False)):
+        out = command("inspect", model(name, BAD["foreign"])).out
+        assert ('a GGUF file opens "GGUF"' in " ".join(out.split())) is told
+
+
+def test_a_file_of_zeros_behind_a_good_header_is_not_called_whole(command: Command, model: Write) -> None:
+    dims = [1024, 2048]
+    content = gguf(tensors=[Tensor("w", dims)]).data
+    done = command("inspect", "--hash", "full", model(content=content))
+    assert done.out.splitlines()[0] == "notice: no rule is broken, and there is something that a person should know"
+    assert "zero_run" in done.out
 
 
 def test_what_is_not_there(command: Command, tmp_path: Path) -> None:
@@ -179,6 +206,49 @@ def test_names_that_are_not_text(start: Start, model: Write) -> None:
     assert (process.returncode, err) == (0, b"")
     assert b"\x1b" not in out
     assert rb"\x1b[2J.gguf" in out
+
+
+def test_a_directory_is_for_the_audit(command: Command, tmp_path: Path) -> None:
+    done = command("inspect", tmp_path)
+    assert done.status == 3
+    assert "model-auditd audit looks at" in done.out
+    assert "size" not in done.out.split("warning")[0]
+
+
+def test_an_index_is_told_from_a_reply_of_a_server(command: Command, tmp_path: Path) -> None:
+    sharded(tmp_path, ["a"], ["b"])
+    done = command("inspect", tmp_path / "model.safetensors.index.json")
+    assert done.status == 1
+    assert "found shard_index" in done.out
+    assert "that judges the set" in " ".join(done.out.split())
+
+
+def test_a_view_is_a_page_under_a_short_head(command: Command, model: Write) -> None:
+    done = command("inspect", "--view", '{"collection": "tensors"}', model(content=BAD["residue"]))
+    lines = done.out.splitlines()
+    assert done.status == 1
+    assert lines[:3] == ["residue: bytes in the file that belong to nothing", "critical: unowned_bytes", ""]
+    assert lines[3].startswith("tensors of ")
+    assert lines[-1] == "1 of 1 row from offset 0"
+    assert len(lines) == 6
+
+
+def test_a_name_of_a_store(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    content = models.gguf()
+    blob(tmp_path, content)
+    manifest(tmp_path, library("good"), layer(content))
+    manifest(tmp_path, library("gone"), layer(b"weights"))
+    done = command("inspect", "ollama:good")
+    assert done.status == 0
+    assert "known as    good:latest" in done.out
+    assert "not compared: inspect --hash expected" in " ".join(done.out.split())
+    assert "and the content has it" in command("inspect", "--hash", "expected", "ollama:good").out
+    done = command("inspect", "ollama:gone")
+    assert (done.status, done.out) == (3, "")
+    assert done.err.count(str(tmp_path)) == 1
+    assert command("inspect", "ollama:never-heard-of").status == 3
+    assert command("inspect", "ollama:a//b").status == 2
 
 
 def test_help_says_what_else_is_3(command: Command) -> None:

@@ -23,7 +23,7 @@ from auditd.evidence.dump.codec import DumpError, NotDumpable, decode, encode
 from auditd.evidence.look import Look, Stop
 from auditd.evidence.promise import Promise, Reference, Remark
 from auditd.formats.declarations import ArrayValue, GgufHeader, SafetensorsHeader, TensorColumns
-from auditd.inspection.value import array_digests
+from auditd.inspection.again import array_digests
 from tests.builders import (
     ARCHITECTURE,
     CASES,

@@ -32,7 +32,7 @@ from auditd.inspection.inspector import inspect, look_at
 from auditd.inspection.request import HashMode, Request
 from auditd.report.declarations import declarations
 from auditd.report.paint import plain
-from auditd.report.show.byte_svg import picture
+from auditd.report.show.byte_map.picture import picture
 from auditd.report.summary import summary
 from tests.builders import PRODUCER
 from tests.fuzz.changes import Dice
@@ -40,7 +40,7 @@ from tests.fuzz.changes import Dice
 _SCHEMA: Final = Path(__file__).parents[2] / "config" / "evidence.schema.json"
 _EXACT: Final = 2**53 - 1
 _UNPRINTABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_SHEETS: Final = ("head", "meta", "fields", "stack", "account", "byte_map")
+_SHEETS: Final = ("head", "meta", "fields", "stack", "account", "byte_map.lines")
 
 
 @cache
@@ -207,7 +207,7 @@ def check_sheet(name: str, look: Look) -> None:
         return
     json.loads(msgspec.json.encode(sheet))
     check_printable(module.lines(sheet, 80, plain))
-    if name == "byte_map":
+    if name == "byte_map.lines":
         drawn = ET.fromstring(picture(sheet))  # noqa: S314 - our own picture
         assert all(element.tag.startswith("{http://www.w3.org/2000/svg}") for element in drawn.iter())
 

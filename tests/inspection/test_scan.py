@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import stat
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -260,3 +261,21 @@ def test_the_status_is_that_of_the_file(tmp_path: Path) -> None:
     assert isinstance(item, Found)
     assert stat.S_ISREG(item.status.st_mode)
     assert item.status.st_size == len(MODEL)
+
+
+def test_a_tree_of_many_names_is_never_held(tmp_path: Path) -> None:
+    """Names stream by: twice as many files in a directory take no more memory."""
+    peaks = []
+    for count in (2_000, 8_000):
+        directory = tmp_path / str(count)
+        directory.mkdir()
+        for number in range(count):
+            os.close(
+                os.open(directory / f"{number:06d} of a long name that would be seen in the figures.py", os.O_CREAT)
+            )
+        tracemalloc.start()
+        names = sum(isinstance(sighting, Other) for sighting in walk(os.fsencode(directory)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert names == count
+    assert peaks[1] < peaks[0] + 64 * 1024

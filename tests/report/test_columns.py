@@ -66,3 +66,32 @@ def test_folded_lines_fit(line: str, cells: int) -> None:
     folded = list(fold(line, cells))
     assert all(width(each) <= cells for each in folded) or folded == [line]
     assert "".join(folded).replace(" ", "") == line.replace(" ", "")
+
+
+ESCAPES = printable("\x08\u202e\U000e0001\\")
+
+
+@pytest.mark.parametrize("cells", [10, 11, 13])
+def test_an_escape_is_never_broken(cells: int) -> None:
+    whole = [r"\x08", r"\u202e", r"\U000e0001", r"\\"]
+    for lines in (wrap(ESCAPES * 5, cells), list(fold(ESCAPES * 5, cells)), [cut_left(ESCAPES * 5, cells)]):
+        left_over = "".join(lines).replace(" ", "").removeprefix("…")
+        for line in lines:
+            assert width(line) <= cells
+            for escape in whole:
+                line = line.replace(escape, "")
+            assert line.strip(" …") == ""
+        assert (ESCAPES * 5).endswith(left_over)
+
+
+def test_a_word_that_is_broken_gains_no_space() -> None:
+    name = printable("ab\u202e" * 6)
+    lines = wrap(f'tensor "{name}" is there', 10)
+    assert all(width(line) <= 10 for line in lines)
+    begin = next(at for at, line in enumerate(lines) if line.startswith('"'))
+    end = next(at for at, line in enumerate(lines) if '"' in line[1:] or (at > begin and '"' in line))
+    assert "".join(lines[begin : end + 1]).partition(" ")[0] == f'"{name}"'
+
+
+def test_an_escape_that_is_longer_than_a_line_is_broken_all_the_same() -> None:
+    assert wrap(r"\u202e", 4) == [r"\u20", "2e"]

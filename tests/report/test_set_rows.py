@@ -53,7 +53,7 @@ def test_a_page() -> None:
     assert "            m-00001-of-00003.gguf  2.0 KiB  sound" in lines
     assert "missing     m-00002-of-00003.gguf" in lines
     assert "            m-00003-of-00003.gguf, 4.0 KiB, a link that leads to nothing" in lines
-    assert any(line.strip().startswith("Fetch what is missing") for line in lines)
+    assert any(line.strip().startswith("-> Fetch what is missing") for line in lines)
 
 
 def test_names_cannot_touch_a_terminal() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from auditd.report.columns import width
 from auditd.report.paint import coloured
-from auditd.report.table import Row, Rows, row, table, unseen_row
+from auditd.report.table import Remark, Row, Rows, row, table, unseen_row
 from tests.support.lines import harmless
 from tests.support.records import accounting, error, evidence, finding
 
@@ -116,6 +117,28 @@ def _maybe_text(name: bytes) -> str | bytes:
         return name.decode()
     except UnicodeDecodeError:
         return name
+
+
+def test_a_digest_loses_its_end_first_and_stands_below_in_full() -> None:
+    path = "/var/lib/ollama/models/blobs/sha256-" + "ab" * 32
+    remark = Remark("critical", "digest_mismatch", "another", "Look.")
+    lines = table(Rows([Row("mismatch", 0, 1, path, (remark,))]), 0, 80)
+    assert lines[1].endswith("/var/lib/ollama/models/blobs/sha256-abababababab…")
+    assert "".join(line.strip() for line in lines[2:4]) == path
+
+
+def test_what_can_have_no_residue_has_none() -> None:
+    part = evidence(gguf=None, accounting=None)
+    part = replace(part, artifact=replace(part.artifact, format=None))
+    assert table(Rows([row(part)]), 0)[1].split()[:2] == ["sound", "-"]
+    lost = replace(part, verdict="unknown", outcome="failed")
+    assert table(Rows([row(lost)]), 0)[1].split()[:2] == ["unknown", "?"]
+
+
+def test_sentences_are_wider_on_a_wide_terminal() -> None:
+    remark = Remark("critical", "unowned_bytes", "word " * 40, "")
+    lines = table(Rows([Row("residue", 1, 1, "/a", (remark,))]), 0, 200)
+    assert 110 < max(map(width, lines)) <= 120
 
 
 def test_names_are_whole_where_nobody_says_how_wide_it_is() -> None:

@@ -114,6 +114,9 @@ class House:
         return self.home / "state" / "evidence.jsonl"
 
     def configure(self, root: str = "", more: str = "", schedule: str = "") -> None:
+        """Without a scrub, which reads what nothing else asks for, if ``schedule`` does not ask for one."""
+        if "scrub_days" not in schedule:
+            schedule = f"{schedule}\nscrub_days = 0"
         self.configuration.write_text(
             f'[[root]]\npath = "{self.models}"\n{root}\n'
             f"[schedule]\nsettle_seconds = 0.2\n{schedule}\n"

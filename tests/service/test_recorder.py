@@ -216,8 +216,8 @@ async def test_an_alert_that_is_cleared_while_others_repeat_stays_cleared(
     read = Store.alerts_told_before
     threads: list[threading.Thread] = []
 
-    def read_while_another_clears(store: Store, moment: float) -> Any:
-        due = read(store, moment)
+    def read_while_another_clears(store: Store, *moments: float) -> Any:
+        due = read(store, *moments)
         threads.append(threading.Thread(target=desk.recorder.forget, args=(PATH, "removed")))
         threads[0].start()
         threads[0].join(0.2)

@@ -98,6 +98,27 @@ def test_a_pass_is_finished_once_everything_was_hashed_since_it_began(tmp_path: 
         assert (store.scrub_turn(170.0, ROOTS).next_at, store.scrub_turn(170.0, ROOTS).finished_since) == (500.5, None)
 
 
+def test_a_pass_is_not_finished_in_the_moment_it_begins(tmp_path: Path) -> None:
+    """Or the next one would begin, and be finished, in the same moment again."""
+    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+        known(store, "a", 10, 100.0)
+        store.begin_scrub(100.0)
+        assert store.scrub_turn(100.0, ROOTS).finished_since is None
+
+
+def test_a_clock_that_was_set_back_ends_no_pass(tmp_path: Path) -> None:
+    """What was hashed in the future is as good as never hashed, and each has its turn."""
+    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+        known(store, "a", 10, 5000.0)
+        known(store, "b", 10, 6000.0)
+        store.begin_scrub(4000.0)
+        for hashed_at in (100.0, 101.0):
+            turn = store.scrub_turn(hashed_at, ROOTS)
+            assert (turn.hashed_at, turn.finished_since) == (None, None)
+            known(store, str(turn.path)[-2], 10, hashed_at + 0.5)
+        assert store.scrub_turn(102.0, ROOTS).finished_since == 100.0
+
+
 # -- what it finds -------------------------------------------------------------------------------------------
 
 

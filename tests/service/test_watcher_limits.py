@@ -100,6 +100,8 @@ def test_a_limit_that_is_reached_while_directories_appear_is_said(tmp_path: Path
 def test_a_queue_that_overflows_is_noticed_and_nothing_stays_unseen(tmp_path: Path) -> None:
     with kept(tmp_path, poll_seconds=60) as daemon:
         daemon.wait_for("root_armed")
+        (tmp_path / "models/first.gguf").write_bytes(SOUND)
+        daemon.wait_for("offered", path="first.gguf")  # somebody listens
         daemon.send(signal.SIGSTOP)
         # Made, opened, closed: three events for each of them.
         for number in range(queued_events() // 3 + 100):

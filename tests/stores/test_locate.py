@@ -200,7 +200,7 @@ def test_links_to_nowhere_and_out_of_the_cache_are_refused(tmp_path: Path) -> No
     link = snapshot(repo, "model.gguf", b"weights")
     link.with_name("gone.gguf").symlink_to(f"../../blobs/{'d' * 64}")
     link.with_name("out.gguf").symlink_to(write(tmp_path / "secret", b"x"))
-    with pytest.raises(TargetError, match="listed and not here: it is a link to .*/blobs/d{64}, where nothing is"):
+    with pytest.raises(TargetError, match=r"listed and not here: it is a link to .*/blobs/d{64}, where nothing is"):
         locate("hf:org/name/gone.gguf", hub(tmp_path / "hub"))
     with pytest.raises(TargetError, match="leads out of the cache"):
         locate("hf:org/name/out.gguf", hub(tmp_path / "hub"))

@@ -89,7 +89,7 @@ def _missing(facts: SetFacts) -> Iterator[SetRemark]:
 def _lost(named: Sequence[MissingMember], count: int, what: str, declared: int | None) -> str:
     """``1 of 3 members is missing: "b.gguf" (96 bytes)``."""
     of = "" if declared is None else f" of {declared:,}"
-    words = f"{count:,}{of} member{'' if count == 1 and not of else 's'} {what}"
+    words = f"{count:,}{of} member{'' if (declared or count) == 1 else 's'} {what}"
     if not named:
         return words
     size = f" ({named[0].size:,} bytes)" if count == 1 and named[0].size is not None else ""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from auditd.evidence.record import Figure, Finding, TypeTotal
 from auditd.evidence.text import printable, quoted
 from auditd.model.architecture import NOT_DECLARED
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, exact, rounded
 from auditd.report.paint import Paint
+from auditd.report.show.head_sheet import Fact, HeadSheet, Json, Model, Stops
 from auditd.report.show.setting import facts, figures, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending_lines
-
-if TYPE_CHECKING:
-    from auditd.evidence.record import Figure, Finding, TypeTotal
-    from auditd.report.show.head import Fact, HeadSheet, Json, Model, Stops
 
 _VALUE_CHARACTERS: Final = 160
 _NAMES_SHOWN: Final = 4

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from auditd.report.columns import cut_left, width
 from auditd.report.figures import UNKNOWN, counted, exact
 from auditd.report.paint import Paint
 from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_shown, share_of, share_shown, type_shown
 from auditd.report.show.setting import facts, grid, section, sentence, title, within_columns
+from auditd.report.show.stack_sheet import OneRow, OneStack, OneType, StackSheet, Sum
 from auditd.report.show.stopped import ending_lines
-
-if TYPE_CHECKING:
-    from auditd.report.show.stack import OneRow, OneStack, OneType, StackSheet, Sum
 
 _TITLES: Final = ("COUNT", "NAME", "SHAPE", "TYPE", "BYTES")
 #: The columns that give way where a line is too long: name, shape, type.

@@ -1,4 +1,4 @@
-"""Where a reading ended and why: the common last piece of every sheet of a broken, foreign or unreachable file."""
+"""Where a reading ended, or what speaks against the file: the common last piece of every sheet that is not of a sound one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from auditd.evidence.exactness import exact_int, figure
-from auditd.evidence.findings import FINDINGS
+from auditd.evidence.findings import FINDINGS, VERDICT_MEANINGS, at_least, severity_of, worst_verdict
 from auditd.evidence.judge import judge, of_fault
 from auditd.evidence.judged import Judged
 from auditd.evidence.look import Look, Stop
-from auditd.evidence.record import Figure
-from auditd.report.columns import defused, wrap
-from auditd.report.figures import UNKNOWN, exact
+from auditd.evidence.record import Figure, Finding, Severity, Verdict
+from auditd.report.columns import defused, fold, wrap
+from auditd.report.figures import exact
+from auditd.report.finding_lines import finding_lines, step
 from auditd.report.paint import Paint, plain
 
 How: TypeAlias = Literal[
@@ -29,9 +30,14 @@ How: TypeAlias = Literal[
     "failed",
     "changed",
     "unfinished",
+    "complete",
 ]
 
-#: What a finding says of the reading; every other one that refuses the file breaks a rule of its format.
+#: From here on a finding speaks against the file, and the exit status says so.
+_ALARMS_FROM: Final[Severity] = "warning"
+
+#: What a finding says of the reading; every other one that refuses the file breaks a rule of its format, and after one
+#: that does not the reading is complete.
 _OF_CODES: Final[Mapping[str, How]] = {
     "header_truncated": "truncated",
     "tensor_bytes_missing": "truncated",
@@ -41,15 +47,8 @@ _OF_CODES: Final[Mapping[str, How]] = {
     "identity_changed": "changed",
 }
 
-#: What the words are painted as: a verdict, a severity.
-_TONES: Final[Mapping[How, str]] = {
-    "refused": "malformed",
-    "truncated": "truncated",
-    "unsupported": "unsupported",
-    "bound": "warning",
-    "foreign": "foreign",
-    "unfinished": "in_progress",
-}
+#: What the words are painted as where no finding has a verdict: another one.
+_TONES: Final[Mapping[How, str]] = {"truncated": "truncated", "unfinished": "in_progress"}
 
 _OF_STOPS: Final[Mapping[str, How]] = {"path": "unavailable", "cancelled": "cancelled"}
 _STOP_CODES: Final[Mapping[How, str]] = {"unavailable": "path_unavailable", "failed": "read_failed"}
@@ -59,24 +58,26 @@ _NO_MODEL: Final = "a part of a store that is no model: its content is not inter
 _SHORT: Final = "the file gave fewer bytes than its header needs"
 _UNFINISHED: Final = "Wait until it is complete, or look at it all the same with --unfinished."
 
-_FIELD_CHARACTERS: Final = 200
-#: Of 2**64: what is longer is text, and reading it as a number would take quadratic time.
-_DIGITS: Final = 20
+_INDENT: Final = "  "
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a sheet does not show all of a sound header.
+    """Why a sheet does not show all of a sound file.
 
-    ``stopped`` says that nothing behind the place was interpreted; without it the walk went on past a broken rule.
-    ``field`` is a path into the header counted from 0, ``offset`` its first byte in the file; ``expected`` and
+    ``stopped`` says that nothing behind the place was interpreted; without it the walk went on past a broken rule, or
+    came to the end (``complete``) and something else speaks against the file. ``code``, ``severity`` and ``verdict`` are
+    those of the finding that is told, null where none is. ``field`` is a path into the header counted from 0, ``offset`` its first byte in the file; ``expected`` and
     ``actual`` are null where there is nothing to compare, and decimal digits past 2**53 - 1. ``others`` counts the
-    broken rules beside this one.
+    broken rules beside this one; after ``complete`` the findings that speak against the file.
     """
 
     outcome: How
     meaning: str
     stopped: bool
     message: str
+    code: str | None = None
+    severity: Severity | None = None
+    verdict: Verdict | None = None
     constraint: str | None = None
     field: str | None = None
     offset: int | None = None
@@ -87,13 +88,23 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ending(look: Look) -> Ending | None:
-    """How the reading of ``look`` ended; None if it came to the end of a header that breaks no rule."""
+    """How the reading of ``look`` ended; None if it came to the end and nothing speaks against the file."""
     if look.skipped:
         words = "its name says that a download is under way, so it was not read"
         return _plain("unfinished", FINDINGS["unfinished"].meaning, words, _UNFINISHED)
     if look.stop is not None:
         return _of_stop(look.stop)
     found = judge(look)
+    end = _judged_ending(look, found)
+    return end and msgspec.structs.replace(end, verdict=_verdict(end, found))
+
+
+def _verdict(end: Ending, found: Sequence[Judged]) -> Verdict | None:
+    """What all that was found makes of the file, which may be worse than what is told."""
+    return None if end.code is None else worst_verdict(judged.verdict for judged in found)
+
+
+def _judged_ending(look: Look, found: Sequence[Judged]) -> Ending | None:
     if look.identity in ("modified", "replaced"):
         return _of_finding(found[0], stopped=False)
     refusing = [judged for judged in found if judged.refuses]
@@ -108,7 +119,8 @@ def ending(look: Look) -> Ending | None:
         return _plain("no_model", _NO_MODEL, *told)
     if not look.header.complete:
         return _plain("truncated", _SHORT, _SHORT, FINDINGS["identity_changed"].advice)
-    return None
+    alarms = [judged for judged in found if at_least(severity_of(judged.code, {}), _ALARMS_FROM)]
+    return _of_finding(alarms[0], stopped=False, others=len(alarms) - 1) if alarms else None
 
 
 def _count(found: Sequence[Judged]) -> int:
@@ -126,10 +138,12 @@ def _of_stop(stop: Stop) -> Ending:
 
 def _of_finding(found: Judged, *, stopped: bool, others: int = 0) -> Ending:
     return Ending(
-        outcome=_OF_CODES.get(found.code, "refused"),
+        outcome=_OF_CODES.get(found.code, "refused" if found.refuses else "complete"),
         meaning=FINDINGS[found.code].meaning,
         stopped=stopped,
         message=found.message,
+        code=found.code,
+        severity=severity_of(found.code, {}),
         constraint=None if found.constraint is None else str(found.constraint),
         field=found.subject,
         offset=exact_int(found.offset),
@@ -152,38 +166,58 @@ def ending_lines(end: Ending | None, columns: int = 80, paint: Paint = plain) ->
     if end is None:
         return
     yield ""
-    rule = f" ({end.constraint})" if end.constraint else ""
-    for line in wrap(f"{end.outcome}{rule}: {end.meaning}", columns):
-        yield paint(line, _TONES.get(end.outcome, "warning"))
+    yield from _plain_lines(end, columns, paint) if end.code is None else _judged_lines(end, columns, paint)
+
+
+def _judged_lines(end: Ending, columns: int, paint: Paint) -> Iterator[str]:
+    """The verdict, and the finding that is told."""
+    if end.verdict is not None:
+        told = wrap(f"{end.verdict}: {VERDICT_MEANINGS[end.verdict]}", columns)
+        yield from (paint(line, end.verdict or "") for line in told)
+    inner = columns - len(_INDENT)
+    for line in finding_lines(_finding(end), inner, paint):
+        yield from fold(_INDENT + line, columns)
+    rest = _rest(end)
+    if rest:
+        yield from (2 * _INDENT + line for line in wrap(rest, inner - len(_INDENT)))
+
+
+def _finding(end: Ending) -> Finding:
+    return Finding(
+        code=end.code or "",
+        constraint=end.constraint,
+        severity=end.severity or _ALARMS_FROM,
+        message=end.message,
+        subject=end.field,
+        offset=end.offset,
+        expected=end.expected,
+        actual=end.actual,
+        count=1,
+        advice=end.advice,
+    )
+
+
+def _plain_lines(end: Ending, columns: int, paint: Paint) -> Iterator[str]:
+    """How the reading ended, where no finding says it."""
+    tone = _TONES.get(end.outcome, "warning")
+    yield from (paint(line, tone) for line in wrap(f"{end.outcome}: {end.meaning}", columns))
     message = "" if end.message in (end.meaning, end.advice) else defused(end.message)
-    for text in filter(None, (message, _place(end), _figures(end), _rest(end), defused(end.advice))):
-        yield from ("  " + line for line in wrap(text, columns - 2))
-
-
-def _place(end: Ending) -> str:
-    named = end.field is not None and not end.field.startswith("accounting.")
-    at = f"at {defused(end.field or '', _FIELD_CHARACTERS)}" if named else ""
-    byte = f"byte {exact(end.offset)}" if end.offset is not None else ""
-    return ", ".join(filter(None, (at, byte)))
-
-
-def _figures(end: Ending) -> str:
-    if end.actual is None:
-        return ""
-    found = f"found {_figure(end.actual)}"
-    return found if end.expected is None else f"allowed {_figure(end.expected)}, {found}"
-
-
-def _figure(value: Figure) -> str:
-    if value is None:
-        return UNKNOWN
-    if isinstance(value, int) or (value.isdecimal() and len(value) <= _DIGITS):
-        return exact(int(value))
-    return defused(value, _FIELD_CHARACTERS)
+    place = f"byte {exact(end.offset)}" if end.offset is not None else ""
+    for text in filter(None, (message, place)):
+        yield from (_INDENT + line for line in wrap(text, columns - len(_INDENT)))
+    yield from step(defused(end.advice), columns, _INDENT)
 
 
 def _rest(end: Ending) -> str:
     behind = "nothing behind it was read" if end.stopped and end.field and end.outcome != "foreign" else ""
-    more = f"{end.others:,} more broken rules, which inspect lists" if end.others > 1 else ""
-    one = "one more broken rule, which inspect lists" if end.others == 1 else ""
-    return "; ".join(filter(None, (behind, more, one)))
+    one, more = _BROKEN if end.outcome == "refused" else _AGAINST
+    others = one if end.others == 1 else more.format(f"{end.others:,}") if end.others else ""
+    return "; ".join(filter(None, (behind, others)))
+
+
+#: One more, and several.
+_BROKEN: Final = ("one more broken rule, which inspect lists", "{} more broken rules, which inspect lists")
+_AGAINST: Final = (
+    "one more finding against it, which inspect lists",
+    "{} more findings against it, which inspect lists",
+)

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from auditd.evidence.look import Look
 from auditd.report.columns import width
 from auditd.report.paint import coloured, plain
-from auditd.report.show import byte_map
-from auditd.report.show.byte_bins import Bins, cells
-from auditd.report.show.byte_sheet import MapSheet, sheet
-from auditd.report.show.byte_svg import picture
+from auditd.report.show.byte_map import lines as byte_map
+from auditd.report.show.byte_map.bins import Bins, cells
+from auditd.report.show.byte_map.picture import picture
+from auditd.report.show.byte_map.sheet import MapSheet, sheet
 from tests.builders import (
     ARCHITECTURE,
     F16,

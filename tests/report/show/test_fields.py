@@ -10,7 +10,7 @@ import pytest
 from auditd.errors import UsageError
 from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
-from auditd.inspection.value import beginnings
+from auditd.inspection.again import beginnings
 from auditd.report.columns import width
 from auditd.report.paint import plain
 from auditd.report.show.field_list import fields
@@ -201,7 +201,7 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_is_not_mixed_with_its_header(small: Look) -> None:
-    from auditd.inspection.value import ReadAgainError
+    from auditd.inspection.again import ReadAgainError
 
     with open(small.path, "ab") as file:
         file.write(b"x")

@@ -12,7 +12,7 @@ import pytest
 
 from auditd.errors import UsageError
 from auditd.evidence.look import Look
-from auditd.inspection.values import summarise
+from auditd.inspection.numbers import summarise
 from auditd.report.columns import width
 from auditd.report.paint import plain
 from auditd.report.show.floats import FloatsSheet, chosen, lines, refused, sheet

@@ -12,7 +12,7 @@ import pytest
 from auditd.errors import UsageError
 from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
-from auditd.inspection.value import elements
+from auditd.inspection.again import elements
 from auditd.report.columns import width
 from auditd.report.paint import plain
 from auditd.report.show.meta import (

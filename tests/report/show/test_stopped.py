@@ -79,6 +79,44 @@ def test_a_broken_rule_that_stops_nothing(tmp_path: Path) -> None:
     assert "one more broken rule" in text_of(end)
 
 
+@pytest.mark.parametrize(
+    ("data", "outcome", "verdict", "code", "others"),
+    [
+        (simple(Tensor("w", [8]), data_length=40).data, "complete", "residue", "unowned_bytes", 0),
+        (simple(Tensor("w", [8]), data_length=30).data, "truncated", "truncated", "tensor_bytes_missing", 0),
+        (
+            simple(Tensor("a", [8]), Tensor("b", [8], offset=16), data_length=80).data,
+            "complete",
+            "malformed",
+            "tensor_overlap",
+            2,
+        ),
+    ],
+)
+def test_what_speaks_against_a_file_that_was_read_to_its_end(
+    tmp_path: Path, data: bytes, outcome: str, verdict: str, code: str, others: int
+) -> None:
+    end = ended(looked_at(tmp_path, data))
+    assert (end.outcome, end.stopped, end.verdict, end.code) == (outcome, False, verdict, code)
+    assert end.severity == "critical"
+    assert end.others == others
+    first, *rest = list(ending_lines(end))[1:]
+    assert first.startswith(f"{verdict}: ")
+    assert rest[0].strip() == f"critical: {code}"
+    assert "-> " in text_of(end)
+    assert "nothing behind it" not in text_of(end)
+
+
+def test_what_is_only_notable_is_no_ending(tmp_path: Path) -> None:
+    assert ending(looked_at(tmp_path, gguf([], [Tensor("w" * 64, [8])]).data)) is None
+
+
+def test_the_verdict_is_that_of_the_whole_file(tmp_path: Path) -> None:
+    promise = Promise("store", size=7)
+    end = ended(replace(looked_at(tmp_path, safetensors(b'{"a":{}')), promise=promise))
+    assert (end.code, end.verdict) == ("header_malformed", "mismatch")
+
+
 def test_a_foreign_file(tmp_path: Path) -> None:
     end = ended(looked_at(tmp_path, b"<!DOCTYPE html><html>"))
     assert (end.outcome, end.stopped, end.actual) == ("foreign", True, "html_page")
@@ -145,5 +183,6 @@ def test_hostile_names_are_harmless_and_fit(tmp_path: Path, columns: int) -> Non
 
 
 def test_a_long_run_of_digits_is_text() -> None:
-    end = Ending(outcome="refused", meaning="m", stopped=True, message="m", actual="9" * 10_000)
+    digits = "9" * 10_000
+    end = Ending(outcome="refused", meaning="m", stopped=True, message="m", code="header_malformed", actual=digits)
     assert "found 999" in text_of(end)

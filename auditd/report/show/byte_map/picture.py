@@ -9,8 +9,8 @@ from auditd.accounting.segments import SegmentKind
 from auditd.report import svg
 from auditd.report.columns import cut_left
 from auditd.report.figures import counted, exact, rounded
-from auditd.report.show.byte_bins import Stretch, cells
-from auditd.report.show.byte_map import (
+from auditd.report.show.byte_map.bins import Stretch, cells
+from auditd.report.show.byte_map.lines import (
     cut_right,
     described,
     header_is_small,
@@ -20,7 +20,7 @@ from auditd.report.show.byte_map import (
     share,
     words,
 )
-from auditd.report.show.byte_sheet import ByteClass, Lens, MapSheet, Piece
+from auditd.report.show.byte_map.sheet import ByteClass, Lens, MapSheet, Piece
 from auditd.report.show.setting import shown_name
 from auditd.report.svg import Fill, box, boxes, characters, number, path, text
 

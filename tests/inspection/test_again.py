@@ -11,7 +11,7 @@ import pytest
 from auditd.errors import InspectionStopped
 from auditd.evidence.look import Look
 from auditd.formats.declarations import GgufHeader
-from auditd.inspection.value import ReadAgainError, array_digests, beginnings, elements, opened_again
+from auditd.inspection.again import ReadAgainError, array_digests, beginnings, elements, opened_again
 from tests.builders import Array, Entry, gguf, safetensors, sketch
 from tests.support.looks import looked_at
 

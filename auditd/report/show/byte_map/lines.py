@@ -12,8 +12,8 @@ from auditd.evidence.text import printable, quoted
 from auditd.report.columns import ELLIPSIS, cut_left, right, width
 from auditd.report.figures import UNKNOWN, counted, exact, rounded
 from auditd.report.paint import Paint, plain
-from auditd.report.show.byte_bins import Stretch, cells
-from auditd.report.show.byte_sheet import ByteClass, Lens, MapSheet, Neighbour, Piece, Region, sheet
+from auditd.report.show.byte_map.bins import Stretch, cells
+from auditd.report.show.byte_map.sheet import ByteClass, Lens, MapSheet, Neighbour, Piece, Region, sheet
 from auditd.report.show.setting import Align, grid, section, sentence, title, within_columns
 from auditd.report.show.stopped import ending_lines
 

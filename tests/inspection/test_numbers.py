@@ -15,8 +15,8 @@ from auditd.errors import InspectionStopped
 from auditd.evidence.look import Look
 from auditd.evidence.numbers import PLAIN_TYPES, Numbers, refusal
 from auditd.formats.declarations import ByteOrder
-from auditd.inspection import values
-from auditd.inspection.values import summarise
+from auditd.inspection import numbers
+from auditd.inspection.numbers import summarise
 from auditd.model.tensors import TensorFact, tensor_facts
 from tests.builders import F32, Q4_K, Tensor, gguf, safetensors, sketch, st_entry
 from tests.support.looks import looked_at
@@ -91,7 +91,7 @@ def assert_matches(got: Numbers, expected: NDArray[Any]) -> None:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several pieces without several megabytes; the last one is not full."""
-    monkeypatch.setattr(values, "_PIECE_BYTES", 1024)
+    monkeypatch.setattr(numbers, "_PIECE_BYTES", 1024)
 
 
 @pytest.mark.usefixtures("small_pieces")

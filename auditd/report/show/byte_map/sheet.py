@@ -15,7 +15,7 @@ from auditd.evidence.exactness import exact_int
 from auditd.evidence.look import Look
 from auditd.evidence.text import exact as exact_text
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
-from auditd.report.show.byte_bins import Bins, Stretch
+from auditd.report.show.byte_map.bins import Bins, Stretch
 from auditd.report.show.setting import File, file_of
 from auditd.report.show.stopped import Ending, ending
 

@@ -1,0 +1,1 @@
+"""``show map``: what every byte of a file is for - its figures, its lines for a terminal, and an SVG."""
