@@ -21,8 +21,8 @@ _NAMES_SHOWN: Final = 8
 
 #: What a file of a store is one of, and what a record of it alone does not speak of.
 _PARTS: Final = {
-    "ollama": "an Ollama model, of which this is one layer; {audit} looks at every layer",
-    "huggingface": "a Hugging Face repository, of which this is one file; {audit} looks at every file",
+    "ollama": "an Ollama model, of which only this layer was looked at; {audit} looks at every layer",
+    "huggingface": "a Hugging Face repository, of which only this file was looked at; {audit} looks at every file",
 }
 
 

@@ -323,30 +323,42 @@ class Scheduler:
 
     def _attempt_found(self, job: Job, watch: Watch) -> _Attempt:
         """Look whether the file is still as it was and still needed, then inspect it."""
+        status = self._status_of(job)
+        if status == "gone":
+            return None
+        if status is not None and Fingerprint.of_status(status) != job.seen:
+            return _Unsettled(Job(job.path, job.root, Fingerprint.of_status(status), "change"))
         promise = NOTHING
+        # A stop while a store is read ends the inspection at its own first checkpoint.
+        with suppress(InspectionStopped):
+            if status is not None:
+                promise = self._promises(job.path, job.path, status, watch.checkpoint)
+        return self._attempt_wanted(job, watch, promise)
+
+    def _status_of(self, job: Job) -> os.stat_result | Literal["gone"] | None:
+        """The file as it is now; None if it cannot be seen, which its inspection will say."""
         try:
             status = os.lstat(job.path)
         except OSError as error:
-            if error.errno in GONE:
-                # Where the whole root is gone, it is blind, and nothing in it is known to be removed.
-                if os.path.isdir(self._board.roots[job.root].path):
-                    self.removed(job.path, "removed")
+            if error.errno not in GONE:
                 return None
         else:
-            if not stat.S_ISREG(status.st_mode):
-                self.removed(job.path, "removed")
-                return None
-            seen = Fingerprint.of_status(status)
-            if seen != job.seen:
-                return _Unsettled(Job(job.path, job.root, seen, "change"))
-            # A stop while a store is read ends the inspection at its own first checkpoint.
-            with suppress(InspectionStopped):
-                promise = self._promises(job.path, job.path, status, watch.checkpoint)
-        rules = self._rules[job.root]
-        store = self._recorder.store
+            if stat.S_ISREG(status.st_mode):
+                return status
+        self._gone(job)
+        return "gone"
+
+    def _gone(self, job: Job) -> None:
+        """Where the whole root is gone, it is blind, and nothing in it is known to be removed."""
+        if os.path.isdir(self._board.roots[job.root].path):
+            self.removed(job.path, "removed")
+
+    def _wanted(self, job: Job, promise: Promise) -> Need:
+        """What is to be read of the file now; a scrub wants all of what nothing else wants."""
+        store, rules = self._recorder.store, self._rules[job.root]
         known = store.known(job.path)
         if known is None and is_known_elsewhere(store, job.path, job.seen):
-            return None
+            return Need.NOTHING
         wanted = need(
             known,
             job.seen,
@@ -356,8 +368,11 @@ class Scheduler:
             now=time.time(),
             promise=promise,
         )
-        if wanted is Need.NOTHING and job.trigger == "scrub":
-            wanted = Need.DIGEST
+        return Need.DIGEST if wanted is Need.NOTHING and job.trigger == "scrub" else wanted
+
+    def _attempt_wanted(self, job: Job, watch: Watch, promise: Promise) -> _Attempt:
+        rules = self._rules[job.root]
+        wanted = self._wanted(job, promise)
         if wanted is Need.NOTHING:
             return None
         if wanted is Need.LATER:
@@ -371,8 +386,7 @@ class Scheduler:
         if isinstance(evidence, _Failed):
             return evidence
         if evidence.outcome == "unavailable" and not os.path.lexists(job.path):
-            if os.path.isdir(self._board.roots[job.root].path):
-                self.removed(job.path, "removed")
+            self._gone(job)
             return None
         return Result(job, evidence, asked, rules.hash, watch.interrupted, promise)
 

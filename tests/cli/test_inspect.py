@@ -257,6 +257,11 @@ def test_help_says_what_else_is_3(command: Command) -> None:
     assert "--evidence-output cannot be written" in " ".join(command("inspect", "--help").out.split())
 
 
+def test_the_help_of_a_list_names_each_verdict_once(command: Command) -> None:
+    words = command("evidence", "list", "--help").out.replace(",", " ").split()
+    assert words.count("malformed") == 1
+
+
 def test_version_and_help(command: Command) -> None:
     assert command("--version").out.startswith("model-auditd ")
     for words in (

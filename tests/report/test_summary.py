@@ -168,7 +168,7 @@ def test_a_published_digest_that_a_full_reading_did_not_reach() -> None:
 @pytest.mark.parametrize(
     ("path", "store", "words"),
     [
-        (IN_OLLAMA, "ollama", "this is one layer; model-auditd audit /srv/ollama looks at every layer"),
+        (IN_OLLAMA, "ollama", "only this layer was looked at; model-auditd audit /srv/ollama looks at every layer"),
         ("/hub/models--a--b/blobs/" + SHA256, "huggingface", "audit /hub/models--a--b looks at every file"),
     ],
 )

@@ -11,6 +11,8 @@ import pytest
 from tests.service.keeping import home_of_nobody, kept
 from tests.support.models import gguf
 
+pytestmark = pytest.mark.system
+
 SOUND = gguf()
 
 #: A byte that no UTF-8 text has.

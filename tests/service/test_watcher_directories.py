@@ -20,6 +20,8 @@ from auditd.service.directories import Survey, survey, topmost
 from auditd.service.listening import Listener
 from auditd.settings import Root
 
+pytestmark = pytest.mark.system
+
 BAD_NAME = os.fsdecode(b"\xff")
 
 

@@ -17,6 +17,8 @@ from auditd.service.listening import queued_events
 from tests.service.processes import Daemon
 from tests.support.models import gguf
 
+pytestmark = pytest.mark.system
+
 SOUND = gguf()
 PROGRAM = [sys.executable, "-m", "tests.service.keeping"]
 

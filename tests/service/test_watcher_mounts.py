@@ -14,6 +14,8 @@ from auditd.service import mounts
 from tests.service.keeping import kept
 from tests.support.models import gguf
 
+pytestmark = pytest.mark.system
+
 SOUND = gguf()
 
 

@@ -37,7 +37,12 @@ HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
 
 #: How long everything stands still before it is looked at: one scan, the waits for a store, a log and a first retry.
-_STILL_SECONDS: Final = 600.0
+_STILL_SECONDS: Final = 1500.0
+
+#: Scans and ticks, in seconds: rarer than by default, for a month in minutes.
+_RESCAN_SECONDS: Final = 900
+_POLL_SECONDS: Final = 300
+_TICK_SECONDS: Final = 300.0
 
 #: Whole life is looked at so often, on average acts come so often, and so often something befalls the daemon.
 _CHECK_SECONDS: Final = 8 * HOUR
@@ -46,6 +51,8 @@ _FATE_SECONDS: Final = 5 * HOUR
 
 #: From this day on the memory may not grow any more than so.
 WARM_DAYS: Final = 3.0
+_MOST_GROWTH_BYTES: Final = 16_000_000
+_MOST_THREADS: Final = 12
 
 
 @dataclass(slots=True)
@@ -111,8 +118,13 @@ class Life:
         return Settings(
             roots=(first, second),
             inspect=InspectSettings(hash="expected"),
-            schedule=ScheduleSettings(scrub_days=2, settle_seconds=chance.choice([2, 10, 30])),
-            alert=AlertSettings(severity=chance.choice(["warning", "critical"]), severities=chance.choice(quiet)),
+            schedule=ScheduleSettings(
+                scrub_days=2,
+                settle_seconds=chance.choice([2, 10, 30]),
+                rescan_seconds=_RESCAN_SECONDS,
+                poll_seconds=_POLL_SECONDS,
+            ),
+            alert=AlertSettings(severity=chance.choice(["warning", "warning", "critical"]), severities=chance.choice(quiet)),
             store=StoreSettings(str(self._home / "state" / "evidence.sqlite")),
             log=LogSettings(str(self._home / "state" / "evidence.jsonl")),
         )
@@ -151,7 +163,11 @@ class Life:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             write(descriptor, line)
 
-        with patch.object(Store, "_change", _change), patch.object(evidence_log, "_write_whole", _write):
+        with (
+            patch.object(Store, "_change", _change),
+            patch.object(evidence_log, "_write_whole", _write),
+            patch.object(daemon, "_MINUTE", _TICK_SECONDS),
+        ):
             yield
 
     # --- what befalls it ---------------------------------------------------------------------------------
@@ -227,6 +243,7 @@ class Life:
                 await self._signals.send(signal.SIGTERM)
                 await self._down.wait()
         self._check_files()
+        self._check_growth()
         self.figures.acts = self.world.acts
 
     # --- being looked at ---------------------------------------------------------------------------------
@@ -248,6 +265,17 @@ class Life:
         self.figures.memory.append((self.clockwork.elapsed / DAY, resident_bytes()))
         self.figures.descriptors.append(len(os.listdir("/proc/self/fd")))
         self.figures.threads.append(threading.active_count())
+
+    def _check_growth(self) -> None:
+        """What a month may cost: no descriptor, no thread, and next to no memory."""
+        figures = self.figures
+        warm = [size for day, size in figures.memory if day >= WARM_DAYS]
+        if warm and warm[-1] - warm[0] > _MOST_GROWTH_BYTES:
+            self.problems.add(f"memory grew from {warm[0]:,} to {warm[-1]:,} bytes")
+        if figures.descriptors[-1] > figures.descriptors[0]:
+            self.problems.add(f"descriptors: {figures.descriptors}")
+        if max(figures.threads) > _MOST_THREADS:
+            self.problems.add(f"threads: {figures.threads}")
 
     def _check_files(self) -> None:
         """Store and log after the end: the chain is whole, and both have the same records, each once."""

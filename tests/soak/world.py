@@ -57,7 +57,7 @@ class World:
         return [
             *[self.create] * 4, self.download, self.download, self.overwrite, self.overwrite, self.replace, self.replace,
             self.flip_and_put_time_back, self.touch, self.cut, self.delete, self.delete, self.rename, self.rename,
-            self.link, self.unlink_one_of_many, self.promise, self.promise, self.break_promise, self.take_promise_back,
+            self.link, self.unlink_one_of_many, self.promise, self.break_promise, self.break_promise, self.take_promise_back,
             self.move_directory, self.remove_directory, self.shard_comes, self.shard_comes, self.shard_goes,
         ]  # fmt: skip
 

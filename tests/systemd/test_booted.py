@@ -15,8 +15,8 @@ from tests.systemd.installed import install
 from tests.systemd.service import SYSTEMD, Service, drop_in
 
 #: Several interpreters may run the suite on one machine; one boot is enough.
-_ASKED_NOT_TO = os.environ.get("MODEL_AUDITD_BOOT") == "no"
-_REASON = "MODEL_AUDITD_BOOT=no" if _ASKED_NOT_TO else why_not()
+_ASKED_NOT_TO = os.environ.get("MODEL_AUDITD_SYSTEM") == "no"
+_REASON = "MODEL_AUDITD_SYSTEM=no" if _ASKED_NOT_TO else why_not()
 
 pytestmark = pytest.mark.skipif(_REASON is not None, reason=str(_REASON))
 
