@@ -108,7 +108,7 @@ class Crashes:
         """One life, its end, and what is left."""
         daemon = how()
         daemon.process.kill()
-        while daemon.next_event() is not None:
+        while following(daemon) is not None:
             pass
         daemon.process.wait()
         self.house.close()
@@ -131,7 +131,7 @@ class Crashes:
         for _ in range(self.chance.randrange(1, _MOST_EVENTS)):
             if self.chance.random() < 0.5:
                 self.models.change()
-            if daemon.next_event() is None:
+            if following(daemon) is None:
                 break
         return daemon
 
@@ -150,10 +150,10 @@ class Crashes:
         )
         try:
             # Some turns never come; what follows the first scan is late enough.
-            while (event := daemon.next_event()) is not None and event["event"] != "scan_finished":
+            while (event := following(daemon)) is not None and event["event"] != "scan_finished":
                 pass
             for _ in range(6):
-                if event is None or (event := daemon.next_event()) is None:
+                if event is None or (event := following(daemon)) is None:
                     break
                 self.models.change()
         finally:
@@ -198,7 +198,7 @@ class Crashes:
         """The last life knows every file as it is, raises what has to be raised and ends in peace."""
         daemon = self.house.start()
         while not self._is_settled():
-            assert daemon.next_event() is not None, daemon.errors()
+            assert following(daemon) is not None, daemon.errors()
         assert daemon.stop() == 0
         self.check(daemon.events)
         last, written = self.before, lines(self.house.log)
@@ -214,6 +214,14 @@ class Crashes:
         return set(now.artifacts) == set(self.models.worth) and self.models.alerts == {
             (path, code) for path, code, _ in now.open_alerts
         }
+
+
+def following(daemon: Daemon) -> Event | None:
+    """The next event; None, as often as it is asked, once there is none."""
+    event = daemon.next_event()
+    if event is None:
+        daemon._lines.put(None)
+    return event
 
 
 def kept_live(house: House) -> Kept:

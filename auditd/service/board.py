@@ -46,6 +46,8 @@ class Board:
     #: Inspections by outcome, since the start.
     outcomes: dict[str, int] = field(default_factory=dict)
     open_alerts: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: Sets by verdict.
+    sets: dict[str, int] = field(default_factory=dict)
     #: Events that standard output did not take, and why the last of them was not taken.
     lost_events: int = 0
     lost_reason: str | None = None

@@ -465,9 +465,9 @@ class Generation:
     async def _write_report(self) -> None:
         parts = self._parts
         now = time.time()
-        counts = await parts.recorder.count_open_alerts()
+        counts = await parts.recorder.counts()
         if counts is not None:
-            parts.board.open_alerts = counts
+            parts.board.open_alerts, parts.board.sets = counts
         parts.board.lost_events, parts.board.lost_reason = self._house.output.lost, self._house.output.reason
         state = status.encode(status.snapshot(parts.board, parts.scheduler, parts.recorder, now))
         gauges = metrics.render(parts.board, parts.scheduler, parts.recorder, now)

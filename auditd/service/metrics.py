@@ -57,13 +57,17 @@ def render(board: Board, scheduler: Scheduler, recorder: Recorder, now: float) -
         "queue_due": ("Files that are due.", float(len(scheduler.queue))),
         "queue_settling": ("Files that are waiting to stand still.", float(len(scheduler.settler))),
         "oldest_pass_timestamp_seconds": ("The oldest complete pass of a root; 0 if one had none.", oldest_pass),
+        "reads_lost": ("Reads that have not come back and are waited for no more.", float(len(board.lost_devices))),
+        "reads_abandoned": ("Reads that did not come back in time, since the start.", float(board.abandoned)),
         "lost_events": ("Events that standard output did not take since the start.", float(board.lost_events)),
         "written_timestamp_seconds": ("When this file was written.", now),
     }
+    sets: dict[_Labels, float] = {(("verdict", verdict),): float(count) for verdict, count in sorted(board.sets.items())}
     lines = [
         *(line for name, (meaning, value) in plain.items() for line in _family(name, meaning, "gauge", {(): value})),
         *_family("failing", "1 while store or log fail and inspections wait.", "gauge", failing),
         *_family("alerts_open", "Open alerts by finding code and severity.", "gauge", alerts),
+        *_family("sets", "Sets of files by verdict.", "gauge", sets),
         *_family("inspections_total", "Inspections since the start by outcome.", "counter", outcomes),
     ]
     return ("\n".join(lines) + "\n").encode("utf-8")

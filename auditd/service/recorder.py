@@ -69,6 +69,13 @@ class Result:
     promise: Promise = NOTHING
 
 
+class Counts(NamedTuple):
+    """Open alerts by code and severity, and sets by verdict."""
+
+    open_alerts: dict[tuple[str, str], int]
+    sets: dict[str, int]
+
+
 class FoundSet(NamedTuple):
     """A set as it was just judged; ``state`` is the same for as long as nothing about it changes."""
 
@@ -383,10 +390,14 @@ class Recorder:
         if records:
             self._events.info("evidence_pruned", records=records)
 
-    async def count_open_alerts(self) -> dict[tuple[str, str], int] | None:
-        """How many alerts are open, by code and severity; None while the store fails."""
+    async def counts(self) -> Counts | None:
+        """What the store counts; None while it fails."""
+
+        def count() -> Counts:
+            return Counts(self.store.count_open_alerts(), self.store.count_sets())
+
         try:
-            return await trio.to_thread.run_sync(self.store.count_open_alerts, limiter=self._limiter)
+            return await trio.to_thread.run_sync(count, limiter=self._limiter)
         except StoreError as error:
             self.store_trouble.begin(str(error))
             return None

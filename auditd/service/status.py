@@ -41,6 +41,8 @@ def snapshot(board: Board, scheduler: Scheduler, recorder: Recorder, now: float)
         "inspecting": _current(board),
         "inspections": board.inspections,
         "outcomes": dict(board.outcomes),
+        "sets": dict(board.sets),
+        "reads": {"abandoned": board.abandoned, "lost": len(board.lost_devices)},
         "alerts": [
             {"code": code, "severity": severity, "open": count}
             for (code, severity), count in sorted(board.open_alerts.items())

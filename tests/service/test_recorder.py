@@ -241,7 +241,7 @@ async def test_what_the_configuration_clears_is_looked_at_again(desk: Desk) -> N
 async def test_only_a_commit_ends_the_trouble(desk: Desk) -> None:
     desk.recorder.store_trouble.begin("disk full")
     assert await desk.recorder.retry_at(PATH) is None
-    assert await desk.recorder.count_open_alerts() == {}
+    assert await desk.recorder.counts() == ({}, {})
     assert desk.recorder.store_trouble.reason == "disk full"
     desk.recorder.store_trouble._wait = 0.01
     with trio.move_on_after(0.5):

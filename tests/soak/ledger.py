@@ -26,11 +26,14 @@ class Problems:
     now: Callable[[], float]
     told: list[str] = field(default_factory=list)
     count: int = 0
+    #: Called with each of them at once.
+    say: Callable[[str], None] = lambda _: None
 
     def add(self, problem: str) -> None:
         self.count += 1
         if len(self.told) < _MOST_PROBLEMS:
             self.told.append(f"day {self.now() / 86400:.3f}: {problem}")
+            self.say(self.told[-1])
 
 
 class Ledger:

@@ -37,12 +37,12 @@ HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
 
 #: How long everything stands still before it is looked at: one scan, the waits for a store, a log and a first retry.
-_STILL_SECONDS: Final = 1500.0
+_STILL_SECONDS: Final = 3000.0
 
 #: Scans and ticks, in seconds: rarer than by default, for a month in minutes.
-_RESCAN_SECONDS: Final = 900
-_POLL_SECONDS: Final = 300
-_TICK_SECONDS: Final = 300.0
+_RESCAN_SECONDS: Final = 1800
+_POLL_SECONDS: Final = 900
+_TICK_SECONDS: Final = 900.0
 
 #: Whole life is looked at so often, on average acts come so often, and so often something befalls the daemon.
 _CHECK_SECONDS: Final = 8 * HOUR

@@ -20,7 +20,8 @@ OPENING: Final = frozenset(("open", "openat", "openat2"))
 NETWORK: Final = frozenset("socket connect bind listen accept accept4 sendto sendmsg sendmmsg".split())
 STARTING: Final = frozenset(("execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev"))
 
-_TRACED: Final = ",".join(sorted(CHANGING | WRITING | OPENING | NETWORK | STARTING))
+#: Not every machine, and not every strace, has all of them.
+_TRACED: Final = ",".join(f"?{name}" for name in sorted(CHANGING | WRITING | OPENING | NETWORK | STARTING))
 _LINE: Final = re.compile(r"^\d+ +(\w+)\((.*)$")
 _TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DESCRIPTOR: Final = re.compile(r"(?:\d+|AT_FDCWD)<([^>]*)>")
