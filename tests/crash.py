@@ -39,7 +39,7 @@ _NAMES: Final = ("a.gguf", "b.gguf", "c.gguf", "deep/d.gguf", "deep/down/e.gguf"
 
 #: System calls before which the kill can come, that change something that lasts.
 _CALLS: Final = ("pwrite64", "fdatasync", "write", "ftruncate", "unlink", "rename")
-_LONGEST_LIFE_SECONDS: Final = 1.5
+_LONGEST_LIFE_SECONDS: Final = 1.0
 _MOST_EVENTS: Final = 12
 _MOST_CALLS: Final = 40
 
@@ -97,6 +97,8 @@ class Crashes:
     repeats: int = 0
     before: Kept = field(default_factory=Kept)
     said: Counter[Told] = field(default_factory=Counter)
+    #: What each daemon said.
+    lives: list[list[Event]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.house.configure(schedule="rescan_seconds = 1")
@@ -142,8 +144,19 @@ class Crashes:
         call, turn = self.chance.choice(_CALLS), self.chance.randrange(1, _MOST_CALLS)
         daemon = self.house.start()
         tracer = subprocess.Popen(
-            ["strace", "-f", "-qqq", "-o", "/dev/null", "-p", str(daemon.process.pid)]
-            + ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={turn}"],
+            [
+                "strace",
+                "-f",
+                "-qqq",
+                "-o",
+                "/dev/null",
+                "-p",
+                str(daemon.process.pid),
+                "-e",
+                f"trace={call}",
+                "-e",
+                f"inject={call}:signal=KILL:when={turn}",
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -190,9 +203,21 @@ class Crashes:
         here = Counter(told(event) for event in events if event["event"] in ALERT_EVENTS)
         assert all(count == 1 for count in here.values()), here
         repeated = {each for each in here if each in self.said}
-        assert repeated <= self.before.untold, repeated - self.before.untold
+        self.lives.append(events)
+        assert repeated <= self.before.untold, self.story(repeated - self.before.untold)
         self.repeats += len(repeated)
         self.said.update(here)
+
+    def story(self, wrong: set[Told]) -> str:
+        """All that was ever said of the files of some events."""
+        paths = {each.path for each in wrong}
+        told = [
+            f"life {number}: {event}"
+            for number, events in enumerate(self.lives)
+            for event in events
+            if event.get("path") in paths
+        ]
+        return "\n".join([f"said without need: {wrong}", *told])
 
     def finish(self) -> None:
         """The last life knows every file as it is, raises what has to be raised and ends in peace."""
@@ -234,7 +259,7 @@ def kept_live(house: House) -> Kept:
 
 def crash(home: Path, kills: int, seed: int, say: Callable[[str], None] = lambda _: None) -> Crashes:
     """Kill a daemon so many times, then let one live."""
-    chance = random.Random(seed)  # noqa: S311 - to be repeated
+    chance = random.Random(seed)
     for house in houses(home):
         crashes = Crashes(house, chance)
         ways = crashes.ways()

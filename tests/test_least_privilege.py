@@ -16,6 +16,8 @@ from tests.service.processes import HARD_LIMIT_SECONDS, Daemon, House, houses
 from tests.support.calls import CHANGING, NETWORK, OPENING, STARTING, WRITING, Call, below, calls, tracing, why_not
 from tests.support.models import gguf, safetensors
 
+pytestmark = pytest.mark.system
+
 _WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT or "it can")
 
@@ -109,8 +111,9 @@ def test_a_daemon_writes_its_own_files_and_speaks_to_its_manager_alone(
     assert offences(made, house.models, [house.store.parent]) == []
     files = [call for call in opened_models(made, house.models) if "O_DIRECTORY" not in call.arguments]
     assert len(files) > 3
-    assert all("O_NOFOLLOW" in call.arguments for call in files)
-    network = [call for call in made if call.name in NETWORK]
+    assert [call for call in files if "O_NOFOLLOW" not in call.arguments] == []
+    # A pair of sockets wakes the loop: what goes into it has no address.
+    network = [call for call in made if call.name in NETWORK and ", NULL, 0" not in call.arguments]
     if managed:
         assert {call.name for call in network} == {"socket", "sendto"}
         assert all(address in call.arguments for call in network if call.name == "sendto")

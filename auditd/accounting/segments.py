@@ -9,7 +9,7 @@ is the furthest end so far, and the furthest end of what is claimed twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from auditd.accounting.account import Account, no_pulse
 from auditd.accounting.candidates import Directory
@@ -73,7 +73,18 @@ def segments(
     pulse: Callable[[], None] = no_pulse,
 ) -> Iterator[Segment]:
     """Every segment of a file of ``file_size`` bytes; ``pulse`` is called now and then and may raise to end it."""
-    return _joined(_pieces(header, account, file_size, pulse))
+    return _joined(_pulsed(_pieces(header, account, file_size, pulse), pulse))
+
+
+#: Pieces between two calls of a pulse.
+_BEAT: Final = 4096
+
+
+def _pulsed(pieces: Iterable[Segment], pulse: Callable[[], None]) -> Iterator[Segment]:
+    for number, piece in enumerate(pieces):
+        if number % _BEAT == 0:
+            pulse()
+        yield piece
 
 
 def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:

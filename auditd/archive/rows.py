@@ -11,6 +11,8 @@ from auditd.evidence.record import Evidence, Severity
 from auditd.evidence.sets.record import SetEvidence
 
 AlertEvent: TypeAlias = Literal["alert_raised", "alert_changed", "alert_repeated", "alert_cleared"]
+#: What is still to be said: an event, or both ends of an alert that ended before anybody heard of it.
+Untold: TypeAlias = AlertEvent | Literal["alert_raised alert_cleared"]
 ClearedAs: TypeAlias = Literal["repaired", "removed", "superseded", "configuration"]
 Scope: TypeAlias = Literal["header", "full"]
 Fact: TypeAlias = str | int | None
@@ -21,7 +23,7 @@ class Alert:
     """The life of one finding on one artifact. ``alert_id`` is None until it is stored; times are wall-clock seconds.
 
     ``rule`` is the finding's constraint or ``""``; ``figures`` are compared to tell a change; ``facts`` is what
-    its events say; ``untold`` is the event that was committed and not yet said.
+    its events say; ``untold`` is what was committed and not yet said.
     """
 
     path: bytes
@@ -36,7 +38,7 @@ class Alert:
     told_at: float
     cleared_at: float | None = None
     cleared_as: ClearedAs | None = None
-    untold: AlertEvent | None = None
+    untold: Untold | None = None
     alert_id: int | None = None
 
     @property

@@ -136,6 +136,9 @@ def need(
     if known.mode != "full":
         if wants_digest(mode, promise):
             return Need.DIGEST
+        if known.promised is not None and known.promised != references_key(promise):
+            # A digest of an earlier look was held against references that are no more, or others.
+            return Need.HEADER
     elif known.promised != references_key(promise):
         # The digest of this state is known, and stands against other references without another reading.
         return Need.DIGEST if wants_digest(mode, promise) and _needs_reading(promise) else Need.HEADER
@@ -184,15 +187,14 @@ def after(
 def _settled(
     before: Known, evidence: Evidence, identity: FileIdentity, *, mode: str, run: int, now: float, promise: Promise
 ) -> Known:
-    """A look at the header alone leaves it at what a digest of the same state has shown."""
+    """A look at the header alone leaves it at what a digest of the same state has shown.
+
+    When it was hashed stays known under other settings, too: or each change of them would begin the scrub anew.
+    """
     fingerprint = Fingerprint.of_identity(identity)
     settings = evidence.producer.configuration
-    stands = (
-        before.mode == "full"
-        and before.settings == settings
-        and before.fingerprint is not None
-        and same_file(before.fingerprint, fingerprint, same_run=before.run == run)
-    )
+    same = before.fingerprint is not None and same_file(before.fingerprint, fingerprint, same_run=before.run == run)
+    stands = same and before.mode == "full" and before.settings == settings
     hashed = evidence.artifact.sha256 is not None
     return Known(
         fingerprint=fingerprint,
@@ -200,9 +202,9 @@ def _settled(
         mode="full" if hashed or stands else mode,
         run=run,
         evidence_id=evidence.evidence_id,
-        promised=references_key(promise) if hashed or stands else None,
+        promised=references_key(promise),
         standing=standing_key(promise),
-        hashed_at=now if hashed else before.hashed_at if stands else None,
+        hashed_at=now if hashed else before.hashed_at if same else None,
     )
 
 

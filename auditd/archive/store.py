@@ -196,9 +196,10 @@ class Store:
                 connection.execute("INSERT OR REPLACE INTO counters VALUES ('settings', ?)", (mark,))
                 connection.execute("UPDATE artifacts SET failures = 0, retry_at = NULL WHERE retry_at IS NOT NULL")
                 connection.execute(
-                    "UPDATE artifacts SET identity = NULL WHERE evidence_id IN"
+                    "UPDATE artifacts SET settings = NULL WHERE evidence_id IN"
                     " (SELECT evidence_id FROM evidence WHERE verdict <> 'sound')"
                 )
+                connection.execute("UPDATE sets SET state = '' WHERE verdict <> 'sound'")
 
         self._change(begin)
 

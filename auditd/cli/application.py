@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from auditd import __version__
 from auditd.cli import beginning
@@ -12,6 +12,7 @@ from auditd.cli.commands import COMMANDS
 from auditd.cli.status import Status
 from auditd.cli.terminal import PROGRAM, OutputError, Terminal
 from auditd.errors import AuditError, SettingsError, UsageError
+from auditd.evidence.text import printable
 
 _DESCRIPTION: Final = "Is every byte of your model files accounted for?"
 _STATUSES: Final = (
@@ -20,8 +21,19 @@ _STATUSES: Final = (
 )
 
 
+class _Parser(ArgumentParser):
+    """A parser that refuses what it does not know itself, so that the usage is that of the command that was given."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """What is known; nothing else may be left."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(map(printable, left))}")
+        return found, left
+
+
 def _parser(arguments: Sequence[str]) -> ArgumentParser:
-    parser = ArgumentParser(prog=PROGRAM, description=_DESCRIPTION, epilog=_STATUSES)
+    parser = _Parser(prog=PROGRAM, description=_DESCRIPTION, epilog=_STATUSES)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from auditd.cli.evidence_files import FileError, beginning, opened
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import Look as Looking
 from auditd.cli.options import add_look, also_not_seen, located
+from auditd.cli.show_source import schema_of
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import UsageError
@@ -33,9 +33,6 @@ from auditd.inspection.again import array_digests, elements
 from auditd.inspection.inspector import look_at
 from auditd.report.difference import lines
 
-#: A JSON document that says first what it is. No model begins so: a GGUF file has its magic there, a safetensors
-#: file a length.
-_SCHEMA: Final = re.compile(rb'[ \t\r\n]*+\{[ \t\r\n]*+"schema"[ \t\r\n]*+:[ \t\r\n]*+"([^"\\]{1,100})"')
 _BEGINNING_BYTES: Final = 4096
 
 _STATUSES: Final = {True: Status.CLEAR, False: Status.FINDINGS, None: Status.NOT_SEEN}
@@ -95,8 +92,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
 
 def _taken(path: bytes, arguments: Namespace, terminal: Terminal, interruption: Interruption) -> _Taken:
     """What ``path`` stands for. Raises ``AuditError`` where there is nothing to compare."""
-    said = _SCHEMA.match(beginning(path, _BEGINNING_BYTES))
-    schema = said.group(1).decode("utf-8", "backslashreplace") if said else None
+    schema = schema_of(beginning(path, _BEGINNING_BYTES))
     if schema is None:
         look = _looked_at(path, arguments, terminal, interruption)
         taken = _Taken("file", _composed(look, arguments), look)

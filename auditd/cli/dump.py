@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from auditd.cli.evidence_files import FileError, opened, put
+from auditd.cli.evidence_files import FileError, beginning, opened, put
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import Look as Looking
 from auditd.cli.options import add_reading, also_not_seen, located
 from auditd.cli.output_file import refusal, write
-from auditd.cli.show_source import look_of, status_of_look
+from auditd.cli.show_source import look_of, refuse_other, schema_of, status_of_look
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
@@ -22,12 +22,16 @@ from auditd.evidence.difference.compare import difference
 from auditd.evidence.difference.record import Source
 from auditd.evidence.difference.subject import Subject
 from auditd.evidence.dump import codec as dump
+from auditd.evidence.dump.rows import SCHEMA
 from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
 from auditd.evidence.text import printable
 from auditd.inspection.again import array_digests
 from auditd.report.columns import defused
 from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
+
+#: Of a file that is there already so much says what it is.
+_BEGINNING_BYTES = 4096
 
 #: How wide lines are where nobody says how wide the paper is.
 _COLUMNS = 80
@@ -77,6 +81,9 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     kept = None if arguments.against is None else _kept(arguments.against, arguments.layout)
     with Interruption() as interruption:
         look = look_of(arguments, terminal, interruption)
+        if look.foreign is not None and (kept is None or arguments.output is not None):
+            terminal.say(f"{printable(look.path)}: {look.foreign.meaning} has no header to be dumped")
+            return status_of_look(look)
         text = _encoded(look, interruption)
     if arguments.output is not None:
         _write(arguments.output, text)
@@ -102,14 +109,23 @@ def _told(look: Look, terminal: Terminal) -> Status:
 
 
 def _check_output(arguments: Namespace) -> None:
-    refused = refusal(arguments.output, arguments.file)
+    refused = refusal(arguments.output, arguments.file) or _other_file(arguments.output)
     if refused:
         raise UsageError(f"--output {printable(arguments.output)}: {refused}")
+
+
+def _other_file(output: bytes) -> str | None:
+    """Why a file that is there already is not overwritten: only an earlier dump is, or a file without a byte."""
+    begun = beginning(output, _BEGINNING_BYTES)
+    if not begun or schema_of(begun) == SCHEMA:
+        return None
+    return "is there already, is no dumped header, and is not overwritten"
 
 
 def _kept(path: bytes, layout: str) -> _Kept:
     with opened(path) as file:
         text = file.read(dump.DUMP_BYTES + 1)
+    refuse_other(path, text)
     return _Kept(path, text, dump.decode(text, layout=layout, name=os.fsdecode(path)))
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from argparse import Action, ArgumentParser, Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
-
-import msgspec
 
 from auditd.cli.interruption import Interruption
 from auditd.cli.options import add_reading, also_not_seen, located
@@ -16,21 +14,12 @@ from auditd.cli.show_kinds import KINDS
 from auditd.cli.show_source import dumped_look, look_of, status_of_look
 from auditd.cli.status import Status, worst
 from auditd.cli.terminal import Terminal
-from auditd.errors import UsageError
-from auditd.evidence.text import printable
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.errors import InspectionStopped, UsageError
+from auditd.report.show import nothing
+from auditd.report.show.stopped import ending
 
 #: How wide lines are where nobody says how wide the paper is.
 _COLUMNS = 80
-
-
-class Unshown(msgspec.Struct, frozen=True, kw_only=True):
-    """In place of a sheet: what was asked for cannot be found, because the reading ended before it."""
-
-    schema: str = "model-auditd/show-nothing/1"
-    kind: str
-    reason: str
-    ending: Ending
 
 
 class _InPlaceOfFile(Action):
@@ -50,6 +39,20 @@ class _InPlaceOfFile(Action):
         """Keep the path, and let FILE be missing."""
         setattr(namespace, self.dest, values)
         self._file.required = False
+
+
+class _NeedsFile(Action):
+    """``--from DUMP`` where a dump does not suffice: the end of the command, with the reason."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,  # noqa: ARG002 - the signature of actions
+        values: object,  # noqa: ARG002
+        option: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Refuse."""
+        parser.error("--from: a dumped header has no weights, so no numbers; give FILE")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -80,6 +83,8 @@ def _add_common(parser: ArgumentParser, kind: Kind) -> None:
             file=file,
             help="a header that dump wrote, in place of FILE; - is standard input",
         )
+    else:
+        parser.add_argument("--from", action=_NeedsFile, help=SUPPRESS)
     parser.set_defaults(dump=None)
     add_reading(parser)
     parser.add_argument("--json", action="store_true", help="print the sheet as one line of JSON and nothing else")
@@ -102,7 +107,10 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         try:
             shown = kind.sheet(asked)
         except UsageError as error:
-            return worst((status_of_look(look), _unshown(asked, error)))
+            return worst((status_of_look(look), _unshown(asked, kind, error)))
+        except InspectionStopped as stopped:
+            terminal.say(f"show {kind.name}: {stopped.reason} before the sheet was made")
+            return Status.NOT_SEEN
     if arguments.json:
         terminal.json(shown)
     else:
@@ -110,15 +118,15 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     return worst((status_of_look(look), kind.finish(asked, shown)))
 
 
-def _unshown(asked: Asked, error: UsageError) -> Status:
+def _unshown(asked: Asked, kind: Kind, error: UsageError) -> Status:
     """What is asked for is not there. If the reading ended early it may only not have been come to: then that is said."""
     end = ending(asked.look)
     if end is None or not end.stopped:
         raise error
+    words = kind.heading.format(**vars(asked.arguments))
+    shown = nothing.sheet(asked.look, kind.name, words, kind.part, str(error), end)
     if asked.arguments.json:
-        asked.terminal.json(Unshown(kind=asked.arguments.kind, reason=str(error), ending=end))
+        asked.terminal.json(shown)
     else:
-        lines = ending_lines(end, asked.terminal.columns or _COLUMNS, asked.terminal.paint)
-        asked.terminal.lines((printable(asked.look.path), *lines))
-    asked.terminal.say(str(error))
+        asked.terminal.lines(nothing.lines(shown, asked.terminal.columns or _COLUMNS, asked.terminal.paint))
     return Status.CLEAR

@@ -14,6 +14,7 @@ from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
 from auditd.evidence.look import Look
 from auditd.inspection.request import Checkpoint
+from auditd.report.show.nothing import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Kind:
     """One kind. ``from_dump`` says whether a dumped header suffices.
 
     ``more`` are lines behind those of the sheet that are too many to be kept in one. ``check`` refuses a command line
-    before anything is opened, ``finish`` does what is to be done in the end.
+    before anything is opened, ``finish`` does what is to be done in the end. What a kind looks for may not have been
+    come to: ``heading`` (with the arguments) is what it is called then, ``part`` where in the header it would be.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Kind:
     check: Callable[[Namespace], None] = _anything
     finish: Callable[[Asked, msgspec.Struct], Status] = _done
     from_dump: bool = True
+    heading: str = ""
+    part: Part = "tensors"
 
     def sheet(self, asked: Asked) -> msgspec.Struct:
         """The sheet. Raises ``UsageError`` for what is not there."""

@@ -20,7 +20,7 @@ from auditd.cli.status import Status
 from auditd.cli.terminal import progress_of
 from auditd.errors import UsageError
 from auditd.evidence.text import printable, quoted
-from auditd.formats.declarations import MetadataEntry
+from auditd.formats.declarations import ArrayValue, MetadataEntry
 from auditd.formats.gguf.elements import Element
 
 # -- meta -------------------------------------------------------------------------------------------
@@ -58,7 +58,8 @@ def _meta_more(module: Any, asked: Asked) -> Iterator[str]:
     """The elements of a long array, as they are read."""
     long = _long_array(module, asked)
     if long is not None:
-        yield from module.element_lines(_elements(asked, long))
+        count = long.value.count if isinstance(long.value, ArrayValue) else 0
+        yield from module.element_lines(_elements(asked, long), count)
 
 
 def _elements(asked: Asked, entry: MetadataEntry) -> Iterator[Element]:
@@ -70,14 +71,20 @@ def _elements(asked: Asked, entry: MetadataEntry) -> Iterator[Element]:
 # -- fields -----------------------------------------------------------------------------------------
 
 
+#: Behind every byte that a file can have.
+_OPEN_END: Final = 2**64
+
+
 def _range(text: str) -> tuple[int, int]:
     begin, colon, end = text.partition(":")
     try:
-        found = int(begin, 0), int(end, 0)
+        found = int(begin or "0", 0), int(end, 0) if end else _OPEN_END
     except ValueError:
         colon, found = "", (0, 0)
     if not colon or not 0 <= found[0] < found[1]:
-        message = f"{quoted(text, 40)}: BEGIN:END, two file offsets, such as 0:408 or 0x100:0x200"
+        message = (
+            f"{quoted(text, 40)}: BEGIN:END, two file offsets, such as 0:408 or 0x100:0x200; without END up to the end"
+        )
         raise ArgumentTypeError(message)
     return found
 
@@ -96,7 +103,7 @@ def _fields_arguments(parser: ArgumentParser) -> None:
 def _fields(module: Any, asked: Asked) -> msgspec.Struct:
     arguments, look = asked.arguments, asked.look
     choice = module.Choice(within=arguments.range, tensor=arguments.tensor, limit=arguments.limit, fine=arguments.fine)
-    sheet: msgspec.Struct = module.sheet(look, choice, _bytes_of(asked))
+    sheet: msgspec.Struct = module.sheet(look, choice, _bytes_of(asked), asked.checkpoint)
     return sheet
 
 
@@ -113,8 +120,21 @@ def _bytes_of(asked: Asked) -> Callable[[Sequence[tuple[int, int]]], Sequence[by
 # -- block ------------------------------------------------------------------------------------------
 
 
+#: No name has a number of more digits in it that is a block's.
+_MOST_DIGITS: Final = 9
+
+
+def _block_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        message = f"{quoted(text, 40)}: N is the number of a block and stands before FILE, as in: show block 0 FILE"
+        raise ArgumentTypeError(message)
+    return int(text)
+
+
 def _block_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("number", metavar="N", type=int, help="the number of the block, counted as the file does")
+    parser.add_argument(
+        "number", metavar="N", type=_block_number, help="the number of the block, counted as the file does"
+    )
     parser.add_argument("--stack", metavar="NAME", help="which stack, in a file that has several")
 
 
@@ -179,6 +199,11 @@ def _map_arguments(parser: ArgumentParser) -> None:
     )
 
 
+def _map(module: Any, asked: Asked) -> msgspec.Struct:
+    sheet: msgspec.Struct = module.sheet(asked.look, asked.checkpoint)
+    return sheet
+
+
 def _check_picture(arguments: Namespace) -> None:
     refused = None if arguments.svg is None else refusal(arguments.svg, arguments.file)
     if refused:
@@ -210,6 +235,8 @@ KINDS: Final[Mapping[str, Kind]] = {
             configure=_meta_arguments,
             make=_meta,
             more=_meta_more,
+            heading="a value in the metadata",
+            part="metadata",
         ),
         Kind(
             "fields",
@@ -217,6 +244,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "fields",
             configure=_fields_arguments,
             make=_fields,
+            heading="fields",
         ),
         Kind("stack", "every tensor, with the block number taken out of the name", "stack"),
         Kind(
@@ -225,6 +253,7 @@ KINDS: Final[Mapping[str, Kind]] = {
             "block",
             configure=_block_arguments,
             make=_block,
+            heading="block {number}",
         ),
         Kind("account", "the sum: every byte of the file and its owner", "account"),
         Kind(
@@ -235,12 +264,14 @@ KINDS: Final[Mapping[str, Kind]] = {
             make=_floats,
             finish=_floats_status,
             from_dump=False,
+            heading="numbers",
         ),
         Kind(
             "map",
             "what every byte of the file is for, drawn to scale",
             "byte_map.lines",
             configure=_map_arguments,
+            make=_map,
             check=_check_picture,
             finish=_write_picture,
         ),

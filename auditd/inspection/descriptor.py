@@ -34,6 +34,9 @@ _PATH_ERRNOS: Final = frozenset(
     }
 )
 
+#: No file has a byte here or behind it, and the system refuses to read past it.
+_LAST_OFFSET: Final = 2**63 - 1
+
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -58,6 +61,11 @@ def stop_of(error: OSError, doing: str, offset: int | None = None) -> Stop:
     if error.errno in _PATH_ERRNOS and offset is None:
         return Stop("target_unavailable", "path", reason, error.errno)
     return Stop("execution_failure", "host", reason, error.errno, offset)
+
+
+def _within(offset: int, size: int) -> int:
+    """How many of ``size`` bytes at ``offset`` a file can have."""
+    return max(0, min(size, _LAST_OFFSET - offset))
 
 
 class Descriptor:
@@ -123,6 +131,9 @@ class Descriptor:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes from here on, fewer at the end of the file only."""
+        size = _within(self.offset, size)
+        if not size:
+            return b""
         try:
             data = self._read(size)
         except OSError as error:
@@ -138,6 +149,9 @@ class Descriptor:
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes at ``offset``, wherever the reading is; it stays there."""
+        size = _within(offset, size)
+        if not size:
+            return b""
         try:
             return self._read_at(offset, size)
         except OSError as error:
@@ -151,6 +165,9 @@ class Descriptor:
 
     def read_into(self, buffer: bytearray | memoryview) -> int:
         """Fill ``buffer`` from here on, piece after piece; how many bytes came."""
+        buffer = memoryview(buffer)[: _within(self.offset, len(buffer))]
+        if not buffer:
+            return 0
         self._read_ahead(True)
         try:
             count = self._read_into(buffer)

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from auditd.model.kinds import KINDS, kind_of
+from auditd.model.kinds import ATTENTION, KINDS, kind_of
 from auditd.model.names import Placed, placed
-from auditd.model.tensors import TensorFact
+from auditd.model.tensors import Storage, TensorFact
+
+#: Dimensions of a matrix.
+_MATRIX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +28,17 @@ class PlacedTensor:
 
 @dataclass(frozen=True, slots=True)
 class TypeShare:
-    """The tensors of one row that are held in one type; ``blocks`` are their blocks' numbers, ascending, each once."""
+    """The tensors of one row that are held in one type; ``blocks`` are their blocks' numbers, ascending, each once.
+
+    ``storage`` are the blocks that a quantized type keeps their elements in, of all of them together.
+    """
 
     type: str
     tensors: int
     elements: int | None
     bytes: int | None
     blocks: tuple[int, ...]
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One stack: ``blocks`` ascending by number; ``smallest`` and ``largest`` None unless every size is known."""
+    """One stack: ``blocks`` ascending by number; ``smallest`` and ``largest`` None unless every size is known.
+
+    ``matrices`` are the attention's tensors of two dimensions and more: its weights without biases.
+    """
 
     name: bytes
     blocks: tuple[BlockSize, ...]
@@ -80,6 +91,7 @@ class Stack:
     smallest: BlockSize | None
     largest: BlockSize | None
     shares: tuple[Share, ...]
+    matrices: Total
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +218,18 @@ def _type_share(name: str, tensors: Sequence[PlacedTensor]) -> TypeShare:
         elements=total_of(tensor.fact.elements for tensor in tensors),
         bytes=total_of(tensor.fact.byte_length for tensor in tensors),
         blocks=_blocks(tensors),
+        storage=_stored(tensors),
     )
+
+
+def _stored(tensors: Iterable[PlacedTensor]) -> Storage | None:
+    """The blocks of all together; None where one has none, or they are not alike."""
+    found = [tensor.fact.storage for tensor in tensors]
+    known = [storage for storage in found if storage is not None]
+    kinds = {(storage.elements, storage.bytes) for storage in known}
+    if len(known) < len(found) or len(kinds) != 1:
+        return None
+    return Storage(sum(storage.blocks for storage in known), *kinds.pop())
 
 
 def _blocks(tensors: Iterable[PlacedTensor]) -> tuple[int, ...]:
@@ -240,6 +263,7 @@ def _stack(name: bytes, tensors: Sequence[PlacedTensor]) -> Stack:
         smallest=min(blocks, key=_bytes_of) if known else None,
         largest=max(blocks, key=_bytes_of) if known else None,
         shares=tuple(_share(kind, by_kind[kind]) for kind in KINDS if kind in by_kind),
+        matrices=_total(tensor for tensor in by_kind.get(ATTENTION, ()) if len(tensor.fact.shape) >= _MATRIX),
     )
 
 

@@ -13,12 +13,22 @@ from auditd.formats.layouts import Sizing
 
 
 @dataclass(frozen=True, slots=True)
+class Storage:
+    """A quantized tensor's blocks: how many, of how many elements, in how many bytes each."""
+
+    blocks: int
+    elements: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorFact:
     """One tensor.
 
     ``shape`` is as the file declares it: fastest dimension first in GGUF, last in safetensors. ``type`` is what the
     selected layout calls the type, or the dtype. ``offset`` is in bytes from the data start, ``file_offset`` from
-    the file's, None while the data start is unknown; ``byte_length`` is None where no size is known.
+    the file's, None while the data start is unknown; ``byte_length`` is None where no size is known. ``storage`` is
+    None unless a type is used whose elements share blocks.
     """
 
     index: int
@@ -30,6 +40,7 @@ class TensorFact:
     offset: int
     file_offset: int | None
     byte_length: int | None
+    storage: Storage | None = None
 
 
 def tensor_facts(header: GgufHeader | SafetensorsHeader | None, account: Account | None) -> Iterator[TensorFact]:
@@ -59,7 +70,14 @@ def _gguf(tensor: GgufTensor, data_offset: int | None, sizing: Sizing | None) ->
         offset=tensor.offset,
         file_offset=None if data_offset is None else data_offset + tensor.offset,
         byte_length=length,
+        storage=None if length is None or sizing is None else _storage(tensor.elements, sizing),
     )
+
+
+def _storage(elements: int | None, sizing: Sizing) -> Storage | None:
+    if not elements or sizing.block == 1:
+        return None
+    return Storage(elements // sizing.block, sizing.block, sizing.size)
 
 
 def _safetensors(index: int, tensor: SafetensorsTensor, data_offset: int | None) -> TensorFact:

@@ -12,6 +12,8 @@ from auditd.evidence.text import printable
 ELLIPSIS: Final = "…"
 #: In front of what a line had no room for.
 FOLDED: Final = " " * 4
+#: No more characters a cell are looked at for one line: marks take none.
+_WINDOW: Final = 16
 #: A colour. No text from outside has one: it is made printable first.
 SGR: Final = re.compile(r"\x1b\[[0-9]*m")
 #: An escape as printable text has it, or one character.
@@ -107,15 +109,27 @@ def fold(line: str, cells: int) -> Iterator[str]:
     if width(text) <= cells:
         yield line
         return
-    while width(text) > cells:
-        piece = "".join(_prefix(_units(text, cells), cells))
-        # Not in front of the first word: that would put nothing on the line.
-        space = piece.rfind(" ", len(piece) - len(piece.lstrip(" ")))
-        end = len(piece) if space < 0 else space
-        yield text[:end].rstrip()
-        text = FOLDED + text[end:].lstrip(" ")
-    if text.strip():
-        yield text.rstrip()
+    below = FOLDED if cells >= len(FOLDED) + 2 else ""  # a character may take two cells
+    before, at = "", 0
+    while at < len(text):
+        end = _break(text, at, cells - len(before), cells - len(below))
+        yield (before + text[at:end]).rstrip()
+        before, at = below, end
+        while text.startswith(" ", at):
+            at += 1
+
+
+def _break(text: str, at: int, cells: int, longest: int) -> int:
+    """Where the line that begins at ``at`` ends: at the last space that fits, else in the middle of a word."""
+    window = text[at : at + _WINDOW * cells]
+    fitting = len("".join(_prefix(_units(window, longest), cells)))
+    end = at + max(1, fitting)
+    if end >= len(text) or text[end] == " ":
+        return end
+    # Not in front of the first word: that would put nothing on the line.
+    blank = fitting - len(window[:fitting].lstrip(" "))
+    space = window.rfind(" ", blank, fitting)
+    return end if space < 0 else at + space
 
 
 def defused(text: str, limit: int | None = None) -> str:

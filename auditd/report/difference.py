@@ -19,7 +19,7 @@ from auditd.report.columns import defused, width, wrap
 from auditd.report.difference_metadata import Fact, metadata_facts, metadata_head
 from auditd.report.figures import UNKNOWN, counted, exact, rounded, signed
 from auditd.report.paint import Paint, plain
-from auditd.report.show.setting import Align, facts, grid, section, within_columns
+from auditd.report.show.setting import Align, facts, grid, section, sentence, within_columns
 
 _COLUMNS: Final = 80
 #: Of a line of 80 cells so many are left for a value beside its key; wider lines leave more.
@@ -85,10 +85,10 @@ def _files(difference: Difference) -> Iterator[Fact]:
     file = difference.file
     if file.size_change:
         yield "size", f"{signed(file.size_change)} bytes in B"
-    yield "header", _digest(file.header_sha256, "the same digest", "another digest")
-    yield "sha256", _digest(file.sha256, "the same digest", "another digest")
+    yield "header", _digest(file.header_sha256, "the same digest", "differs")
+    yield "sha256", _digest(file.sha256, "the same digest", "differs")
     if file.tensor_data != "unknown":
-        yield "weights", _digest(file.tensor_data, "the same digest", "another digest")
+        yield "weights", _digest(file.tensor_data, "the same digest", "differs")
     for change in file.fields:
         yield _FIELDS.get(change.name, change.name), f"{_field(change.a)} -> {_field(change.b)}"
 
@@ -218,7 +218,9 @@ def _bytes(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
         yield from facts([("not told", defused(difference.bytes_reason or UNKNOWN))], columns)
         return
     rows = list(_classes(classes, columns))
-    yield from section(f"bytes: {exact(classes.same_class)} are for the same in both", paint)
+    yield from section("bytes, by what they are for", paint)
+    same = f"{exact(classes.same_class)} have the same use in both (their content was not compared)"
+    yield from sentence(same, columns)
     if rows:
         aligns: tuple[Align, ...] = ("right", "right", "right", "left", "left")
         yield from grid(("bytes", "runs", "first at", "in A", "in B"), rows, aligns, paint)

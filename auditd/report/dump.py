@@ -37,7 +37,8 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
 class DumpSheet(msgspec.Struct, frozen=True, kw_only=True):
     """The dump of a header, and how it stands to an earlier one.
 
-    ``metadata`` and ``tensors`` count the rows in it, ``size`` stands in ``file``. ``same`` is null where that cannot be
+    ``metadata`` and ``tensors`` count the rows in it, which are fewer than are ``declared`` where the header broke off or
+    was cut (null where it does not say, or past 2**53 - 1); ``size`` stands in ``file``. ``same`` is null where that cannot be
     said or nothing was compared; ``difference`` is from the earlier dump to the file, null where the bytes are the same.
     """
 
@@ -45,6 +46,8 @@ class DumpSheet(msgspec.Struct, frozen=True, kw_only=True):
     file: File
     metadata: int | None
     tensors: int | None
+    declared_metadata: int | None
+    declared_tensors: int | None
     dump: Text
     against: Text | None
     same_bytes: bool | None
@@ -69,6 +72,8 @@ def sheet(look: Look, dump: Text, against: Text | None = None, difference: Diffe
         if header is None or not (isinstance(header, GgufHeader) or header.complete)
         else len(metadata or ()),
         tensors=None if header is None else exact_int(len(header.tensors)),
+        declared_metadata=exact_int(header.metadata_count) if isinstance(header, GgufHeader) else None,
+        declared_tensors=None if header is None else exact_int(header.tensor_count),
         dump=dump,
         against=against,
         same_bytes=same_bytes,
@@ -101,11 +106,19 @@ def lines(sheet: DumpSheet, columns: int, paint: Paint) -> Iterator[str]:
 
 def _facts(sheet: DumpSheet) -> Iterator[tuple[str, str]]:
     yield "the model", counted(sheet.file.size, "byte")
-    rows = f"{counted(sheet.metadata, 'metadata entry', 'metadata entries')} and {counted(sheet.tensors, 'tensor')}"
+    metadata = _of(sheet.metadata, sheet.declared_metadata, "metadata entry", "metadata entries")
+    rows = f"{metadata} and {_of(sheet.tensors, sheet.declared_tensors, 'tensor', 'tensors')}"
     yield "its header", f"{counted(sheet.dump.bytes, 'byte')}: {rows}, and no weights"
     if sheet.dump.path is not None:
         yield "written to", _path(sheet.dump)
     yield "sha256", sheet.dump.sha256
+
+
+def _of(rows: int | None, declared: int | None, noun: str, plural: str) -> str:
+    """``34 metadata entries``; ``27 of 34 metadata entries`` where the file declares more than was read."""
+    if declared is None or declared == rows:
+        return counted(rows, noun, plural)
+    return f"{exact(rows)} of {counted(declared, noun, plural)}"
 
 
 def _path(text: Text) -> str:

@@ -9,6 +9,8 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _STEP: Final = 1024
 #: From here on a tenth of a unit tells nobody anything.
 _WHOLE_FROM: Final = 99.95
+#: Smaller shares would be rounded to nothing, or to a tenth that they are not.
+_LEAST_SHARE: Final = 0.001
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 
@@ -41,6 +43,16 @@ def signed(count: int | None) -> str:
 def counted(count: int | None, noun: str, plural: str = "") -> str:
     """``1 file``, ``2 files``, ``? files``."""
     return f"{exact(count)} {noun if count == 1 else plural or noun + 's'}"
+
+
+def percent(share: float | None) -> str:
+    """A part of a whole, from 0 to 1: ``28.9 %``, ``<0.1 %``, ``0 %``, ``100 %``; ``?``."""
+    if share is None:
+        return UNKNOWN
+    if 0 < share < _LEAST_SHARE:
+        return "<0.1 %"
+    text = f"{share:.1%}".removesuffix("%")
+    return ("100" if text == "100.0" and share == 1 else "0" if share == 0 else text) + " %"
 
 
 def duration(seconds: float) -> str:

@@ -4,3 +4,22 @@
 waits until a file stands still, ``queue`` holds what is due, ``scheduler`` inspects one file at a time through
 ``cancellation``, ``recorder`` makes it durable and then known, ``alerts`` judges what is worth an alarm.
 """
+
+import ctypes.util
+
+
+def _library_without_search(name: str) -> str | None:  # noqa: ARG001 - it is asked for by that name
+    """The C library, which has what is looked for."""
+    return "libc.so.6"
+
+
+def _import_trio() -> None:
+    """Trio, as it is imported, runs ``ldconfig`` or a compiler to find what names threads; here no program is run."""
+    search, ctypes.util.find_library = ctypes.util.find_library, _library_without_search
+    try:
+        import trio  # noqa: F401, PLC0415 - for whoever imports it next
+    finally:
+        ctypes.util.find_library = search
+
+
+_import_trio()

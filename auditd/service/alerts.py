@@ -148,13 +148,17 @@ def may_clear(alert: Alert, case: Case, *, follows: bool, stands: bool) -> bool:
 
 
 def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact] | None = None) -> Alert:
-    """The alert, cleared; ``facts`` are those of the evidence that cleared it."""
+    """The alert, cleared; ``facts`` are those of the evidence that cleared it.
+
+    One that nobody heard of yet is said to have been raised, first, and keeps the facts that it was raised with.
+    """
+    unheard = alert.untold == "alert_raised"
     return replace(
         alert,
-        facts={**alert.facts, **(facts or {})},
+        facts=alert.facts if unheard else {**alert.facts, **(facts or {})},
         cleared_at=now,
         cleared_as=cleared_as,
-        untold="alert_cleared",
+        untold="alert_raised alert_cleared" if unheard else "alert_cleared",
     )
 
 

@@ -64,6 +64,9 @@ _MORE_TIME_SECONDS: Final = 60.0
 
 _HOUR: Final = 3600.0
 
+#: A scan asks the stores for every file of a tree: what was checked so lately stands.
+_SCAN_TRUST_SECONDS: Final = 1.0
+
 
 def run(settings_loader: SettingsLoader) -> int:
     """Run until SIGTERM or SIGINT; 0 then. ``SettingsError`` or ``StoreError`` if it cannot begin.
@@ -271,7 +274,8 @@ class Generation:
         log = EvidenceLog(places.log_path(settings))
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
-        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules)
+        paths = [os.fsencode(root.path) for root in settings.roots]
+        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, paths)
         scheduler = Scheduler(
             rules=rules,
             schedule=settings.schedule,
@@ -283,10 +287,7 @@ class Generation:
             moved=sets.mark,
             ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
-        paths = [os.fsencode(root.path) for root in settings.roots]
-        scrubber = Scrubber(
-            settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, paths
-        )
+        scrubber = Scrubber(settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, paths)
 
         async def after_scan() -> None:
             scheduler.scanned()
@@ -304,7 +305,7 @@ class Generation:
                     offer=scheduler.offer,
                     removed=scheduler.removed,
                     roots=tuple(os.fsencode(each.path) for each in settings.roots),
-                    promises=promises_of(Stores()),
+                    promises=promises_of(Stores(_SCAN_TRUST_SECONDS)),
                     moved=sets.mark_from_thread,
                 ),
                 schedule=settings.schedule,

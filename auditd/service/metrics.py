@@ -62,7 +62,9 @@ def render(board: Board, scheduler: Scheduler, recorder: Recorder, now: float) -
         "lost_events": ("Events that standard output did not take since the start.", float(board.lost_events)),
         "written_timestamp_seconds": ("When this file was written.", now),
     }
-    sets: dict[_Labels, float] = {(("verdict", verdict),): float(count) for verdict, count in sorted(board.sets.items())}
+    sets: dict[_Labels, float] = {
+        (("verdict", verdict),): float(count) for verdict, count in sorted(board.sets.items())
+    }
     lines = [
         *(line for name, (meaning, value) in plain.items() for line in _family(name, meaning, "gauge", {(): value})),
         *_family("failing", "1 while store or log fail and inspections wait.", "gauge", failing),

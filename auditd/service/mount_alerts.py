@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from auditd.archive.rows import Alert, AlertEvent
+from auditd.archive.rows import Alert, AlertEvent, ClearedAs
 
 #: Findings that say that content is another than it should be.
 CODES: Final = frozenset({"digest_mismatch", "silent_corruption", "unstable_read"})
@@ -44,7 +44,7 @@ def fold(changes: list[Alert], standing: Alert | None, place: bytes, code: str, 
     are stored; ``now`` is wall-clock seconds.
     """
     if total < MANY:
-        return [*changes, *([_cleared(standing, now)] if standing is not None else [])]
+        return changes if standing is None else [*changes, cleared(standing, _reason(changes, code), now)]
     quiet = [
         replace(alert, untold=None) if alert.code == code and alert.untold == "alert_raised" else alert
         for alert in changes
@@ -85,5 +85,12 @@ def _on_mount(source: Alert, standing: Alert | None, place: bytes, total: int, n
     return replace(fresh, alert_id=standing.alert_id, raised_at=standing.raised_at, untold=untold)
 
 
-def _cleared(standing: Alert, now: float) -> Alert:
-    return replace(standing, cleared_at=now, cleared_as="repaired", untold="alert_cleared")
+def _reason(changes: list[Alert], code: str) -> ClearedAs:
+    """Why the last of the files that were too many is none of them any more."""
+    reasons = [alert.cleared_as for alert in changes if alert.code == code and alert.cleared_as is not None]
+    return reasons[-1] if reasons else "repaired"
+
+
+def cleared(standing: Alert, cleared_as: ClearedAs, now: float) -> Alert:
+    """The alert on a mount whose files are few again."""
+    return replace(standing, cleared_at=now, cleared_as=cleared_as, untold="alert_cleared")

@@ -476,17 +476,25 @@ class Recorder:
 
     async def tell_alerts(self) -> None:
         """Say the alert events that were committed and not said, those of an earlier run too."""
+        raised: set[int | None] = set()
         async with self._telling:
             while untold := await self._until_stored(self.store.untold_alerts, commits=False):
                 for alert in untold:
-                    self._say_alert(alert)
+                    self._say_alert(alert, raised)
                 await self._until_stored(partial(self.store.mark_told, untold))
 
-    def _say_alert(self, alert: Alert) -> None:
-        event = alert.untold or "alert_raised"
+    def _say_alert(self, alert: Alert, raised: set[int | None]) -> None:
+        """Say what is left to be said; of those ``raised`` a moment ago, which may have ended since, not that again."""
+        for event in (alert.untold or "alert_raised").split():
+            if event != "alert_raised" or alert.untold == event or alert.alert_id not in raised:
+                self._say_alert_event(alert, event)
+            if event == "alert_raised":
+                raised.add(alert.alert_id)
+
+    def _say_alert_event(self, alert: Alert, event: str) -> None:
         loud = self._events.error if alert.severity == "critical" else self._events.warning
         say = loud if event in _LOUD else self._events.info
-        cleared = {} if alert.cleared_as is None else {"cleared_as": alert.cleared_as}
+        cleared = {"cleared_as": alert.cleared_as} if event == "alert_cleared" else {}
         say(
             event,
             **path_fields(alert.path),
@@ -505,7 +513,8 @@ class Recorder:
             if self.store.known(path) is None:
                 return False
             now = time.time()
-            self.store.forget(path, [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)])
+            changes = [alerts.clear(alert, cleared_as, now) for alert in self.store.open_alerts(path)]
+            self.store.forget(path, self._fold(path, changes, now))
         return True
 
     def say_abandoned(self, path: bytes, seconds: float) -> None:
@@ -527,15 +536,25 @@ class Recorder:
                         if changed.cleared_as == "configuration":
                             self._look_again(alert.path)
                         self.store.put_alerts([changed])
+                self._review_mounts()
 
         await self._until_stored(go_through)
         await self.tell_alerts()
 
+    def _review_mounts(self) -> None:
+        """Alerts on mounts, once those of their files were reviewed."""
+        for alert in self.store.all_open_alerts():
+            if alert.rule == mount_alerts.RULE:
+                below = self.store.alerts_below(alert.path, alert.code)
+                if sum(each.rule != mount_alerts.RULE for each in below) < mount_alerts.MANY:
+                    self.store.put_alerts([mount_alerts.cleared(alert, "configuration", time.time())])
+
     def _look_again(self, path: bytes) -> None:
         """What its file shows is an alert no more; should the settings make it one again, that is found by a look."""
         known = self.store.known(path)
-        if known is not None and known.fingerprint is not None:
-            self.store.remember(path, replace(known, fingerprint=None))
+        if known is not None and known.settings is not None:
+            # Which file it is stays known: it may have other names.
+            self.store.remember(path, replace(known, settings=None))
 
     async def begin_settings(self, mark: int) -> None:
         """Delays of tries that failed under other settings are over. A store that fails costs only the haste."""

@@ -203,7 +203,7 @@ class Scanner:
         """A name is gone, and with it all that stood below it."""
         count = 0
         for artifact in chain([path], self.store.artifacts(path)):
-            if self.store.known(artifact) is not None and not _is_regular(artifact):
+            if self.store.known(artifact) is not None and self._is_gone(artifact):
                 self.removed(artifact, "removed")
                 count += 1
         return count
@@ -237,11 +237,15 @@ class Scanner:
             yield from (path for path in self.store.artifacts(b"/") if not any(is_below(path, root) for root in roots))
 
     def _reason_to_forget(self, path: bytes) -> ClearedAs | None:
-        if not _is_regular(path):
+        if self._is_gone(path):
             return "removed"
         if not is_below(path, self.path):
             return None
         return None if self.covers(path) else "configuration"
+
+    def _is_gone(self, path: bytes) -> bool:
+        """Whether nothing regular stands at ``path``. Below a root that went meanwhile, nothing is gone."""
+        return not _is_regular(path) and os.path.isdir(self.path)
 
     def covers(self, path: bytes) -> bool:
         """Whether the settings of this root still ask for an artifact at ``path`` below it."""

@@ -215,6 +215,8 @@ class Scheduler:
         """Inspect what is due, one file at a time, for ever."""
         await self._recorder.catch_up()
         while True:
+            # What is due and not begun is no job of a daemon that ends: each would leave a record of nothing.
+            await trio.lowlevel.checkpoint_if_cancelled()
             job = self.queue.take()
             if job is None:
                 await self._idle()
@@ -249,6 +251,7 @@ class Scheduler:
                 while (urgent := self.queue.take_urgent(Urgency.HEADER)) is not None:
                     await self._inspect(urgent)
                     self._turn.ring()
+                    await trio.lowlevel.checkpoint_if_cancelled()
             finally:
                 watch.release()
 

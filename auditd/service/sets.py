@@ -31,6 +31,7 @@ from auditd.inspection.sets import place_of, sets_of
 from auditd.service.bell import Bell
 from auditd.service.cancellation import check_cancelled, in_thread
 from auditd.service.recorder import FoundSet, Recorder
+from auditd.service.scanner import is_below
 from auditd.stores.files import Unknown
 from auditd.stores.stores import Stores
 
@@ -59,7 +60,9 @@ class SetKeeper:
         stores: Stores,
         settle_seconds: float,
         rules: Callable[[bytes], tuple[Producer, Mapping[str, Severity]] | None],
+        roots: Iterable[bytes] = (),
     ) -> None:
+        self._roots = tuple(roots)
         self._recorder = recorder
         self._stores = stores
         self._settle_seconds = max(_LEAST_SETTLE_SECONDS, settle_seconds)
@@ -126,6 +129,8 @@ class SetKeeper:
     def _entries(self, place: bytes, producer: Producer, severities: Mapping[str, Severity]) -> list[FoundSet] | None:
         """Every set of the place; None while it is still moving."""
         if not os.path.lexists(place):
+            if any(is_below(place + b"/", root) and not os.path.isdir(root) for root in self._roots):
+                raise Unknown
             return []
         still = self._stands_still(place)
         facts_of = partial(self._facts_of, self._recorder.store)

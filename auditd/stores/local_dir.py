@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 from auditd.evidence.promise import NOTHING, Promise
@@ -19,7 +20,7 @@ from auditd.formats.naming import is_model_name
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, is_directory, is_file, read_small, status_of
 from auditd.stores.huggingface import reference_of
 from auditd.stores.huggingface_links import COMMIT
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.standing import Standing, standing, text_of
 
 STORE: Final = "huggingface_local"
@@ -43,11 +44,12 @@ class LocalDirectory:
     home: bytes
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> LocalDirectory | None:  # noqa: ARG003 (a record is read once)
+    def recognise(cls, path: bytes, memory: Memory) -> LocalDirectory | None:
         """The innermost directory above ``path`` that has a record of it."""
         home = os.path.dirname(path)
         for _ in range(_LEVELS):
-            if is_file(_record_of(home, path)):
+            # Most directories have no records, and a look through a tree asks for every file of it.
+            if memory.recall("records", home, partial(_has_records, home)) and is_file(_record_of(home, path)):
                 return cls(home)
             if home == os.path.dirname(home):
                 break
@@ -94,6 +96,10 @@ class LocalDirectory:
     def models(self, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:  # noqa: ARG002
         """Nothing: no record says which files belong together."""
         return iter(())
+
+
+def _has_records(home: bytes, watch: Watch) -> bool:
+    return watch.add(os.path.join(home, RECORDS)) is not None
 
 
 def _record_of(home: bytes, path: bytes) -> bytes:

@@ -3,7 +3,8 @@
 A reading tells its :class:`Watch` every file and directory that it depends on, before it reads it. It is taken again
 when any of these changed. Up to :data:`CHECKED_EACH_TIME` of them are checked at every use, so a change is seen at the
 next one; of more than that, all are checked once a second at most and for a twentieth of the time at most, or else a
-store of ten thousand manifests would cost ten thousand looks for each of its blobs. :meth:`Memory.refresh` has everything checked at its next use.
+store of ten thousand manifests would cost ten thousand looks for each of its blobs. :meth:`Memory.refresh` has
+everything checked at its next use. Whoever asks for a whole tree may trust a check for a moment.
 """
 
 from __future__ import annotations
@@ -69,12 +70,15 @@ class _Reading:
     young: bool
     #: By the monotonic clock, in seconds: before this a large reading is not checked again.
     check_at: float = float("-inf")
+    checked_at: float = float("-inf")
 
-    def is_current(self) -> bool:
+    def is_current(self, trust_seconds: float) -> bool:
         """Whether the value still stands, as far as it is checked now."""
         if self.young:
             return False
         began = time.monotonic()
+        if began - self.checked_at < trust_seconds:
+            return True
         if began < self.check_at and len(self.watch.signatures) > CHECKED_EACH_TIME:
             return True
         holds = self.watch.holds()
@@ -83,16 +87,18 @@ class _Reading:
 
     def postpone(self, took: float) -> None:
         """The next check, after one that took so many seconds."""
+        self.checked_at = time.monotonic()
         self.check_at = time.monotonic() + max(CHECK_SECONDS, took / CHECK_SHARE)
 
 
 class Memory:
     """The readings of one process, for one thread; the least recently used go first.
 
-    A reading that its ``checkpoint`` stops is not kept.
+    A reading that its ``checkpoint`` stops is not kept. What was checked less than ``trust_seconds`` ago stands.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trust_seconds: float = 0.0) -> None:
+        self._trust_seconds = trust_seconds
         self.checkpoint: Checkpoint = carry_on
         self._readings: OrderedDict[tuple[str, bytes], _Reading] = OrderedDict()
         self._items = 0
@@ -101,7 +107,7 @@ class Memory:
         """The value that ``read`` gave for ``path``, or gives now if what it depends on has changed."""
         key = kind, path
         reading = self._readings.get(key)
-        if reading is not None and reading.is_current():
+        if reading is not None and reading.is_current(self._trust_seconds):
             self._readings.move_to_end(key)
             return reading.value  # type: ignore[no-any-return]  # one kind of reading has one type
         self._forget(key)
@@ -116,7 +122,7 @@ class Memory:
     def refresh(self) -> None:
         """Have every reading checked at its next use."""
         for reading in self._readings.values():
-            reading.check_at = float("-inf")
+            reading.check_at = reading.checked_at = float("-inf")
 
     def _keep(self, key: tuple[str, bytes], reading: _Reading) -> None:
         self._readings[key] = reading

@@ -29,8 +29,8 @@ _ARIA2_ALONE = "the control file of a download with aria2, without the file"
 class Stores:
     """What is known of the stores of this machine: read when first asked for, kept within bounds, and kept current."""
 
-    def __init__(self) -> None:
-        self.memory = Memory()
+    def __init__(self, trust_seconds: float = 0.0) -> None:
+        self.memory = Memory(trust_seconds)
 
     def promise(
         self,

@@ -88,7 +88,6 @@ def test_json_of_what_was_written(command: Command, model: Write, tmp_path: Path
     ("content", "status"),
     [
         (sketch().data[:200], 1),
-        (b"hello, world", 1),
         (models.gguf(tail=b"x"), 1),
         (models.safetensors(), 0),
     ],
@@ -98,6 +97,49 @@ def test_a_broken_file_has_a_dump_and_its_findings(command: Command, model: Writ
     assert done.status == status
     assert bool(done.err) == bool(status)
     assert json.loads(done.out)["schema"] == "model-auditd/header/1"
+
+
+def test_what_is_no_model_has_no_header(command: Command, model: Write, tmp_path: Path) -> None:
+    path, output = model("page.gguf", b"<!DOCTYPE html><html>"), tmp_path / "h.json"
+    for words in ([], ["--output", output], ["--json", "--output", output]):
+        done = command("dump", path, *words)
+        assert (done.status, done.out) == (1, "")
+        assert "has no header to be dumped" in done.err
+    assert not output.exists()
+    command("dump", model(), "--output", output)
+    before = output.read_bytes()
+    assert command("dump", path, "--against", output).status == 1
+    assert command("dump", path, "--against", output, "--output", output).status == 1
+    assert output.read_bytes() == before
+
+
+def test_only_a_dump_is_overwritten(command: Command, model: Write, tmp_path: Path) -> None:
+    path, output = model(), tmp_path / "h.json"
+    for content in (b"notes", b'{"schema": "model-auditd/evidence/1"}', b"{}"):
+        output.write_bytes(content)
+        done = command("dump", path, "--output", output)
+        assert (done.status, output.read_bytes()) == (2, content)
+        assert "is no dumped header, and is not overwritten" in done.err
+    output.write_bytes(b"")
+    assert command("dump", path, "--output", output).status == 0
+    assert command("dump", model(content=models.safetensors()), "--output", output).status == 0
+    assert b"safetensors" in output.read_bytes()
+
+
+def test_a_header_that_was_cut_has_fewer_entries_than_it_declares(
+    command: Command, model: Write, tmp_path: Path
+) -> None:
+    done = command("dump", model(content=sketch().data[:200]), "--output", tmp_path / "h.json")
+    assert "4 of 5 metadata entries and 0 of 1 tensor," in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("content", [b"<!DOCTYPE html><html>", models.safetensors(), models.gguf(), b""])
+def test_what_is_no_dump_is_said_in_plain_words(command: Command, model: Write, tmp_path: Path, content: bytes) -> None:
+    other = model("other", content)
+    for words in (("dump", model(), "--against", other), ("show", "head", "--from", other)):
+        done = command(*words)
+        assert (done.status, done.out) == (2, "")
+        assert "other: not a dumped header, which is JSON" in done.err
 
 
 def test_what_cannot_be_dumped(command: Command, model: Write, tmp_path: Path) -> None:
@@ -152,7 +194,7 @@ def test_a_broken_file_is_shown_the_same_from_its_dump(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for content in (sketch().data[:200], sketch().data[:390], b"hello", models.safetensors(b"x")):
+    for content in (sketch().data[:200], sketch().data[:390], models.safetensors(b"x")):
         Path("m").write_bytes(content)
         command("dump", "m", "--output", "h.json")
         for kind in ("head", "meta", "account"):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,9 @@ def test_options_stand_anywhere(command: Command, known: Path, dumped: Path) -> 
 
 
 BAD = {
-    "residue": models.gguf(tail=b"x"),
+    "residue": sketch().data + b"x",
     "truncated": sketch().data[:200],
+    "missing": sketch().data[:390],
     "foreign": b"hello, world",
     "unsupported": models.gguf(version=9),
     "malformed": models.gguf()[:24] + b"\xff" * 72,
@@ -145,16 +147,107 @@ BAD = {
 }
 
 
-_BAD_KINDS = [(kind, bad) for kind in KINDS for bad in BAD if kind == "head" or bad in ("truncated", "foreign")]
+#: Its verdict, and the finding that makes it.
+SAID = {
+    "residue": ("residue", "critical: unowned_bytes"),
+    "truncated": ("truncated", "critical: header_truncated"),
+    "missing": ("truncated", "critical: tensor_bytes_missing"),
+    "foreign": ("foreign", "warning: not_a_model"),
+    "unsupported": ("unsupported", "warning: unsupported_version"),
+    "malformed": ("malformed", "critical: header_malformed"),
+    "empty": ("foreign", "warning: not_a_model"),
+}
 
 
-@pytest.mark.parametrize(("kind", "bad"), _BAD_KINDS)
-def test_a_bad_file_is_shown_as_far_as_it_goes(command: Command, model: Write, kind: str, bad: str) -> None:
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bad_file_is_shown_as_far_as_it_goes_and_what_is_wrong_is_said(
+    command: Command, model: Write, kind: str, bad: str
+) -> None:
     path = model(content=BAD[bad])
     done = command("show", kind, *KINDS[kind], path)
+    # the numbers of a tensor that is cut were not read to their end
+    assert done.status == (3 if (kind, bad) == ("floats", "missing") else 1)
+    assert "model.gguf" in done.out.splitlines()[0]
+    verdict, finding = SAID[bad]
+    lines = done.out.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith(f"{verdict}: "))
+    assert lines[at + 1].strip().startswith(finding)
+    assert any(line.strip().startswith("-> ") for line in lines[at:])
+    assert all(len(line) <= 80 for line in lines)
+    made = json.loads(command("show", kind, "--json", *KINDS[kind], path).out)
+    assert (made["ending"]["verdict"], made["ending"]["code"]) == (verdict, finding.split()[-1])
+
+
+@pytest.mark.parametrize(
+    "words", [["block", "0"], ["floats"], ["floats", "w"], ["fields", "--tensor", "w"]], ids=" ".join
+)
+def test_what_was_not_come_to_is_not_called_absent(command: Command, model: Write, words: list[str]) -> None:
+    path = model(content=sketch().data[:200])
+    done = command("show", *words, path)
     assert done.status == 1
-    assert (bad in done.out) or bad not in ("truncated", "foreign", "unsupported")
-    assert all(len(line) <= 80 for line in done.out.splitlines())
+    assert "the header was not read to its tensors" in " ".join(done.out.split())
+    assert "there is no" not in done.out + done.err
+    heading = {"block": "block 0", "floats": "numbers", "fields": "fields"}[words[0]]
+    assert done.out.startswith(f"{heading} of model.gguf\n")
+    made = json.loads(command("show", words[0], "--json", *words[1:], path).out)
+    assert (made["schema"], made["kind"]) == ("model-auditd/show-nothing/1", words[0])
+    assert made["file"]["name"] == "model.gguf"
+    assert made["reason"].startswith("the header was not read to its tensors")
+
+
+def test_a_key_behind_the_place_where_the_reading_ended(command: Command, model: Write) -> None:
+    path = model(content=sketch().data[:200])
+    made = json.loads(command("show", "meta", "--key", "counts.tokens", "--json", path).out)
+    assert "it may stand behind the 4 metadata entries that were read" in made["reason"]
+    assert command("show", "meta", "--key", "general.name", path).out.startswith("general.name in model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("words", "usage", "why"),
+    [
+        (["floats", "--from", "DUMP"], "show floats", "a dumped header has no weights"),
+        (["fields", "FILE", "FILE"], "show fields", "unrecognized arguments"),
+        (["block", "FILE"], "show block", "N is the number of a block"),
+        (["block", "x", "FILE"], "show block", "N is the number of a block"),
+        (["block", "0"], "show block", "required: FILE"),
+        (["head", "--no", "FILE"], "show head", "unrecognized arguments: --no"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_the_usage_is_that_of_the_command_that_was_given(
+    command: Command, known: Path, dumped: Path, words: list[str], usage: str, why: str
+) -> None:
+    paths = {"FILE": known, "DUMP": dumped}
+    done = command("show", *[paths.get(word, word) for word in words])
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"usage: model-auditd {usage} ")
+    assert why in " ".join(done.err.split())
+
+
+def test_a_range_without_an_end(command: Command, known: Path) -> None:
+    made = json.loads(command("show", "fields", "--json", "--range", "300:", known).out)
+    assert [row["offset"] for row in made["fields"]] == [268, 327, 384]
+    assert command("show", "fields", "--json", "--range", ":1", known).out.count('"offset":0') == 1
+
+
+@pytest.mark.parametrize("kind", ["map", "fields"])
+def test_a_sheet_that_takes_long_can_be_interrupted(
+    command: Command, model: Write, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditd.cli import show_kinds
+
+    asked_for = show_kinds.KINDS[kind].make
+
+    def interrupted(module: Any, asked: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return asked_for(module, asked)
+
+    monkeypatch.setitem(show_kinds.KINDS, kind, replace(show_kinds.KINDS[kind], make=interrupted))
+    for content in (models.gguf(), models.safetensors()):
+        done = command("show", kind, model(content=content))
+        assert (done.status, done.out) == (3, "")
+        assert "stopped by SIGINT" in done.err
 
 
 @pytest.mark.parametrize("kind", KINDS)

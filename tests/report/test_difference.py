@@ -62,12 +62,29 @@ def test_what_was_requantized(tmp_path: Path) -> None:
     assert table == [["Q4_K", "1", "4", "144", "576", "+432"], ["Q6_K", "3", "0", "630", "0", "-630"]]
 
 
+def test_what_the_same_bytes_are_for_is_not_called_the_same(tmp_path: Path) -> None:
+    built = gguf([ARCHITECTURE], blocks(Q4_K))
+    shown = list(
+        lines(compared(tmp_path, built, gguf([Entry("general.architecture", "string", "tesu")], blocks(Q4_K))), 80)
+    )
+    told = " ".join(" ".join(section(shown, "bytes, by what they are for")).split())
+    assert f"{len(built.data):,} have the same use in both (their content was not compared)" in told
+    assert any(line.split() == ["header", "differs"] for line in shown)
+
+
+def test_the_side_that_is_no_model_is_named(tmp_path: Path) -> None:
+    built = gguf([ARCHITECTURE], blocks(Q4_K))
+    for a, b, name in ((built, b"hello", "B"), (b"hello", built, "A")):
+        message = compared(tmp_path, a, b).conclusion.message
+        assert message == f"{name} is neither a GGUF nor a safetensors file, so there is no header of it to compare"
+
+
 def test_bytes_that_are_past_the_end(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE], blocks(Q4_K))
     shown = list(lines(compared(tmp_path, built.data, built.data + bytes(1000)), 80))
     # The tensor's 144 bytes are padded to 160, and what is behind that belongs to nothing.
     end = len(built.data)
-    assert [line.split() for line in section(shown, "bytes: ")[-2:]] == [
+    assert [line.split() for line in section(shown, "bytes, ")[-2:]] == [
         ["984", "1", f"{end + 16:,}", "past", "the", "end", "trailing", "bytes"],
         ["16", "1", f"{end:,}", "past", "the", "end", "padding"],
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.report.figures import counted, duration, exact, rounded, signed
+from auditd.report.figures import counted, duration, exact, percent, rounded, signed
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,19 @@ def test_exact_and_signed() -> None:
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "?"),
+        (0.0, "0 %"),
+        (0.00001, "<0.1 %"),
+        (0.001, "0.1 %"),
+        (0.2889, "28.9 %"),
+        (0.99999, "100.0 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_percent(share: float | None, text: str) -> None:
+    assert percent(share) == text

@@ -18,11 +18,9 @@ from auditd.errors import StoreError
 from tests.service.processes import House
 from tests.support.models import gguf
 
+pytestmark = pytest.mark.system
+
 SOUND = gguf()
-
-
-def remove_file(house: House) -> None:
-    house.store.unlink()
 
 
 def remove_directory(house: House) -> None:
@@ -40,7 +38,7 @@ def records(store: Path) -> dict[str, str]:
     return {evidence_id: os.fsdecode(path) for evidence_id, path in rows}
 
 
-@pytest.mark.parametrize("taken", [remove_file, remove_directory, move_away])
+@pytest.mark.parametrize("taken", [remove_directory, move_away])
 def test_a_store_that_is_taken_away_is_begun_anew_with_everything(house: House, taken: Callable[[House], None]) -> None:
     house.configure(schedule="rescan_seconds = 3600\nscrub_days = 0")
     old, new = house.models / "old.gguf", house.models / "new.gguf"

@@ -6,6 +6,8 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace as replace_known
+from dataclasses import replace as with_other
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from auditd.archive.state import Fingerprint, Need, need
+from auditd.archive.state import Fingerprint, Known, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence import canonical
@@ -199,13 +201,24 @@ async def test_an_alert_that_changed_while_it_was_told_is_told_again(
 ) -> None:
     said = desk.recorder._say_alert
 
-    def say_and_forget(alert: Any) -> None:
-        said(alert)
+    def say_and_forget(alert: Any, raised: Any) -> None:
+        said(alert, raised)
         desk.recorder.forget(PATH, "removed")
 
     monkeypatch.setattr(desk.recorder, "_say_alert", say_and_forget)
     await desk.recorder.record(result(record(BAD)))
     assert desk.heard.names == ["inspection_finished", "alert_raised", "alert_cleared"]
+
+
+async def test_an_alert_that_ends_before_anybody_heard_of_it_is_heard_of(desk: Desk) -> None:
+    await desk.recorder.record(result(record(BAD)))
+    (alert,) = desk.store.open_alerts(PATH)
+    # As a kill leaves it that comes between the commit and the event; then the file goes before the next life.
+    desk.store.put_alerts([with_other(alert, untold="alert_raised")])
+    desk.recorder.forget(PATH, "removed")
+    await desk.recorder.tell_alerts()
+    await desk.recorder.tell_alerts()
+    assert desk.heard.names[2:] == ["alert_raised", "alert_cleared"]
 
 
 async def test_an_alert_that_is_cleared_while_others_repeat_stays_cleared(
@@ -269,3 +282,40 @@ async def test_other_settings_end_the_waiting(desk: Desk) -> None:
     assert await desk.recorder.retry_at(PATH) is not None
     desk.store.begin_settings(2)
     assert await desk.recorder.retry_at(PATH) is None
+
+
+async def test_a_mount_whose_bad_files_are_gone_has_no_alert(desk: Desk) -> None:
+    paths = [f"/srv/models/{name}.gguf" for name in "abc"]
+    for path in paths:
+        made = evidence(path, findings=[finding("digest_mismatch")], identity=record().identity)
+        made = replace(made, evidence_id=canonical.evidence_id(made))
+        await desk.recorder.record(Result(Job(path.encode(), 0, SEEN, "change"), made, "full", "full", False))
+    assert [alert.path for alert in desk.store.all_open_alerts() if alert.rule == "mount"] == [b"/"]
+    desk.recorder.forget(paths[0].encode(), "removed")
+    await desk.recorder.tell_alerts()
+    assert [alert.rule for alert in desk.store.all_open_alerts()] == ["", ""]
+    cleared = [fields for name, fields in desk.heard.events if name == "alert_cleared"]
+    assert [fields["cleared_as"] for fields in cleared] == ["removed", "removed"]
+
+
+async def test_other_settings_keep_which_file_it_is_and_when_it_was_hashed(desk: Desk) -> None:
+    """Or a hard link would become an artifact of its own, and each change of the settings begin the scrub anew."""
+    full = record(BAD, artifact=replace(record().artifact, sha256="ab" * 32))
+    await desk.recorder.record(result(replace(full, evidence_id=canonical.evidence_id(full)), asked="full"))
+    before = desk.store.known(PATH)
+    desk.store.begin_settings(1)
+    desk.store.begin_settings(2)
+    assert list(desk.store.same_inode(b"/srv/models/link.gguf", SEEN)) == [PATH]
+    await desk.recorder.record(result(record(BAD, number=1), asked="header"))
+    after = desk.store.known(PATH)
+    assert before is not None
+    assert before.hashed_at is not None
+    assert after is not None
+    assert after.hashed_at == before.hashed_at
+
+
+def test_references_that_go_are_noticed_where_nothing_is_hashed() -> None:
+    """What an earlier digest was held against stands in the last record, and is no more."""
+    known = Known(fingerprint=SEEN, settings="s", mode="header", run=1, promised="some reference")
+    assert need(known, SEEN, settings="s", mode="header", run=1, now=0.0) is Need.HEADER
+    assert need(replace_known(known, promised=None), SEEN, settings="s", mode="header", run=1, now=0.0) is Need.NOTHING

@@ -19,7 +19,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--days", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    parser.add_argument("--home", type=Path, help="an empty directory that is kept; by default one in memory that is not")
+    parser.add_argument(
+        "--home", type=Path, help="an empty directory that is kept; by default one in memory that is not"
+    )
     return parser.parse_args()
 
 

@@ -48,7 +48,7 @@ def _lengthened(chance: random.Random) -> Content:
 
 
 def _beheaded(chance: random.Random) -> Content:
-    return _content(gguf()[: chance.randint(25, 60)], "header_truncated")
+    return _content(gguf()[: chance.randint(25, 56)], "header_truncated")
 
 
 def _foreign(chance: random.Random) -> Content:
@@ -56,7 +56,16 @@ def _foreign(chance: random.Random) -> Content:
 
 
 #: Each kind of GGUF file as often as it stands here: most of the world is sound.
-_GGUF: Final[tuple[_Maker, ...]] = (_sound, _sound, _with_template, _with_template, _cut, _lengthened, _beheaded, _foreign)
+_GGUF: Final[tuple[_Maker, ...]] = (
+    _sound,
+    _sound,
+    _with_template,
+    _with_template,
+    _cut,
+    _lengthened,
+    _beheaded,
+    _foreign,
+)
 
 
 def _sound_safetensors(_: random.Random) -> Content:

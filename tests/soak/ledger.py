@@ -15,8 +15,9 @@ Key = tuple[str, str, str]
 #: Of what broke, so many are kept to be shown.
 _MOST_PROBLEMS: Final = 50
 
-#: A change is noted a moment after it was made, and events may be as late as the longest wait for a store.
+#: What was read is stored at once where the store works, and else soon after it works again.
 _SLACK_SECONDS: Final = 1.0
+_LATE_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -42,9 +43,11 @@ class Ledger:
     def __init__(self, world: World, wall: Callable[[], float], problems: Problems) -> None:
         self.counts: Counter[str] = Counter()
         self.cleared_as: Counter[str] = Counter()
-        #: Alerts that are open by what was said, and when each was raised (virtual time).
+        #: Alerts that are open by what was said, and since when each may have been known (virtual time).
         self.open: dict[Key, float] = {}
         self.reloaded_at = 0.0
+        self._failed_at: dict[str, float] = {}
+        self._recovered_at: dict[str, float] = {}
         self._world = world
         self._wall = wall
         self._problems = problems
@@ -62,6 +65,12 @@ class Ledger:
         self.counts[event] += 1
         if event in {"inspection_failed", "read_abandoned", "config_rejected", "scrub_late", "pass_overdue"}:
             self._problems.add(f"{event}: {fields}")
+        what, _, how = event.partition("_")
+        if how == "failed":
+            self._failed_at[what] = self._wall()
+            self._recovered_at[what] = float("inf")
+        elif how == "recovered":
+            self._recovered_at[what] = self._wall()
         if event.startswith("alert_"):
             self._alert(event, fields)
 
@@ -73,16 +82,22 @@ class Ledger:
         if (event == "alert_raised") == (key in self.open):
             self._problems.add(f"{event} of an alert that was {'' if key in self.open else 'not '}open: {key}")
         if event == "alert_raised":
-            self.open[key] = self._wall()
+            self.open[key] = self._known_since()
         elif event == "alert_cleared":
             self.cleared_as[fields["cleared_as"]] += 1
-            raised_at = self.open.pop(key, 0.0)
-            if not self._is_reason(key[0], fields["cleared_as"], raised_at - _SLACK_SECONDS):
+            since = self.open.pop(key, 0.0)
+            if not self._is_reason(key[0], fields["cleared_as"], since):
                 self._problems.add(f"cleared as {fields['cleared_as']} for no reason: {key}")
+
+    def _known_since(self) -> float:
+        """The earliest time at which what is said now may have been read."""
+        now = self._wall()
+        late = [self._failed_at[what] for what, at in self._recovered_at.items() if now - at < _LATE_SECONDS]
+        return min([now, *late]) - _SLACK_SECONDS
 
     def _is_reason(self, path: str, cleared_as: str, since: float) -> bool:
         """Whether something happened since that is a reason to clear an alert so."""
-        if path.endswith(".index.json"):
+        if path.endswith(".index.json") and cleared_as != "removed":
             return True
         if cleared_as == "removed":
             return self._world.removed.get(path, 0.0) >= since

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -23,10 +24,22 @@ import trio
 from auditd.archive.store import Store
 from auditd.archive.verifying import Tally, verify
 from auditd.errors import StoreError
+from auditd.evidence.record import Severity
+from auditd.inspection.request import HashMode
 from auditd.service import daemon, evidence_log
 from auditd.service.daemon import Generation, House
 from auditd.service.systemd import Notifier
-from auditd.settings import AlertSettings, InspectSettings, LogSettings, Root, ScheduleSettings, Settings, StoreSettings
+from auditd.settings import (
+    AlertSettings,
+    InspectSettings,
+    LogSettings,
+    Root,
+    ScheduleSettings,
+    Settings,
+    Severities,
+    StoreSettings,
+    WatchMode,
+)
 from tests.soak.clockwork import Clockwork
 from tests.soak.kernel import Kernel
 from tests.soak.ledger import Ledger, Problems
@@ -110,11 +123,18 @@ class Life:
 
     def _drawn(self) -> Settings:
         chance = self._chance
+        watches: list[WatchMode] = ["auto", chance.choice(["auto", "auto", "poll"])]
+        modes: list[HashMode | None] = ["header", "expected", "full", None]
         first, second = (
-            Root(str(root), hash=chance.choice(["header", "expected", "full", None]), watch=watch)
-            for root, watch in zip(self.world.roots, ("auto", chance.choice(["auto", "auto", "poll"])), strict=True)
+            Root(str(root), hash=chance.choice(modes), watch=watch)
+            for root, watch in zip(self.world.roots, watches, strict=True)
         )
-        quiet = [{}, {"not_a_model": "notice"}, {"unowned_bytes": "info", "template_changed": "notice"}]
+        severities: list[Severity] = ["warning", "warning", "critical"]
+        quiet: list[Severities] = [
+            {},
+            {"not_a_model": "notice"},
+            {"unowned_bytes": "info", "template_changed": "notice"},
+        ]
         return Settings(
             roots=(first, second),
             inspect=InspectSettings(hash="expected"),
@@ -124,7 +144,7 @@ class Life:
                 rescan_seconds=_RESCAN_SECONDS,
                 poll_seconds=_POLL_SECONDS,
             ),
-            alert=AlertSettings(severity=chance.choice(["warning", "warning", "critical"]), severities=chance.choice(quiet)),
+            alert=AlertSettings(severity=chance.choice(severities), severities=chance.choice(quiet)),
             store=StoreSettings(str(self._home / "state" / "evidence.sqlite")),
             log=LogSettings(str(self._home / "state" / "evidence.jsonl")),
         )
@@ -279,8 +299,6 @@ class Life:
 
     def _check_files(self) -> None:
         """Store and log after the end: the chain is whole, and both have the same records, each once."""
-        import json  # noqa: PLC0415
-
         path = self._settings.store.path
         assert path is not None
         with sqlite3.connect(path) as connection:
@@ -292,7 +310,9 @@ class Life:
         logged = [line["evidence_id"] for line in lines if line["schema"] == "model-auditd/evidence/1"]
         self.figures.records = len(stored)
         if set(logged) != stored:
-            self.problems.add(f"records: {len(stored - set(logged))} in the store alone, {len(set(logged) - stored)} in the log")
+            self.problems.add(
+                f"records: {len(stored - set(logged))} in the store alone, {len(set(logged) - stored)} in the log"
+            )
 
 
 def resident_bytes() -> int:

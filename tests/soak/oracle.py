@@ -83,7 +83,9 @@ class Oracle:
         if evidence.artifact.size != len(data) or digest not in {None, sha256(data).hexdigest()}:
             yield f"{path}: evidence of {evidence.artifact.size} bytes {digest}, and there are {len(data)}"
         root = self._settings.roots[index]
-        codes = {finding.code for finding in evidence.findings if at_least(finding.severity, self._settings.alert.severity)}
+        codes = {
+            finding.code for finding in evidence.findings if at_least(finding.severity, self._settings.alert.severity)
+        }
         if not codes <= self._alerts[path]:
             yield f"{path} below {root.path}: findings {sorted(codes)}, alerts {sorted(self._alerts[path])}"
 
@@ -110,17 +112,21 @@ class Oracle:
         now = _state(evidence)
         for stored in reversed(list(self._store.records(os.fsencode(path)))):
             record = stored.evidence
-            if record.outcome in {"complete", "refused"} and record.identity.status == "unchanged" and _state(record) != now:
+            if (
+                record.outcome in {"complete", "refused"}
+                and record.identity.status == "unchanged"
+                and _state(record) != now
+            ):
                 content = self._world.written.get(_state(record))
                 return None if content is None else content.template
         return None
 
     def _of_scrub(self, path: str, hashed_at: float | None, now: float, changed: dict[str, float]) -> Iterator[str]:
-        longest = (self._settings.schedule.scrub_days + 1) * _DAY_SECONDS
-        if self._settings.schedule.scrub_days and now - changed.get(path, 0.0) > longest:
-            if hashed_at is None or now - hashed_at > longest:
-                age = None if hashed_at is None else (now - hashed_at) / _DAY_SECONDS
-                yield f"{path}: not hashed again for {age} days"
+        period = self._settings.schedule.scrub_days * _DAY_SECONDS
+        longest = period + _DAY_SECONDS
+        since = max(changed.get(path, 0.0), hashed_at or 0.0)
+        if period and now - since > longest:
+            yield f"{path}: not hashed for {(now - since) / _DAY_SECONDS:.2f} days"
 
     # --- all of them -------------------------------------------------------------------------------------
 

@@ -122,20 +122,26 @@ class World:
     def _touch(self, path: Path, change: Change = Change.modified) -> None:
         """One name of a file is told; all of them changed."""
         self._say(change, path)
-        inode = path.stat().st_ino
-        if path.stat().st_nlink > 1:
+        self._note_names(path.stat())
+
+    def _note_names(self, status: os.stat_result) -> None:
+        if status.st_nlink > 1:
             for root in self.roots:
-                same = [other for other in self.files(root) if other.stat().st_ino == inode]
+                same = [other for other in self.files(root) if other.stat().st_ino == status.st_ino]
                 self.touched |= dict.fromkeys(map(str, same), self._clockwork.now())
 
     def _move(self, path: Path, other: Path) -> None:
+        before = other.stat() if other.exists() else path.stat()
         path.rename(other)
+        self._note_names(before)
         self._say(Change.deleted, path)
-        self._say(Change.added, other)
+        self._touch(other, Change.added)
 
     def _remove(self, path: Path) -> None:
+        status = path.stat()
         path.unlink()
         self._say(Change.deleted, path)
+        self._note_names(status)
 
     # --- single files ------------------------------------------------------------------------------------
 
@@ -166,8 +172,10 @@ class World:
         if path is not None:
             fresh = path.with_name(path.name + ".tmp")
             fresh.write_bytes(content_for(path.name, self._chance).data)
+            before = path.stat()
             fresh.rename(path)
             self._say(Change.added, path)
+            self._note_names(before)
 
     def flip_and_put_time_back(self, root: Path) -> None:
         path = self._model(root)
@@ -205,7 +213,7 @@ class World:
         path, other = self._model(root), self._place(root)
         if path is not None and path.suffix == other.suffix and not other.exists():
             os.link(path, other)
-            self._say(Change.added, other)
+            self._touch(other, Change.added)
 
     def unlink_one_of_many(self, root: Path) -> None:
         many = [path for path in self.models(root) if path.stat().st_nlink > 1]

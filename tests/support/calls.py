@@ -11,13 +11,56 @@ from typing import Final, NamedTuple
 
 #: Calls that change what a name stands for, or what the file behind a descriptor says of itself.
 CHANGING: Final = frozenset(
-    "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat mkdir mkdirat rmdir"
-    " rename renameat renameat2 link linkat symlink symlinkat mknod mknodat unlink unlinkat truncate ftruncate fallocate"
-    " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr creat mount umount2 chroot pivot_root".split()
+    [
+        "chmod",
+        "fchmod",
+        "fchmodat",
+        "fchmodat2",
+        "chown",
+        "fchown",
+        "lchown",
+        "fchownat",
+        "utime",
+        "utimes",
+        "futimesat",
+        "utimensat",
+        "mkdir",
+        "mkdirat",
+        "rmdir",
+        "rename",
+        "renameat",
+        "renameat2",
+        "link",
+        "linkat",
+        "symlink",
+        "symlinkat",
+        "mknod",
+        "mknodat",
+        "unlink",
+        "unlinkat",
+        "truncate",
+        "ftruncate",
+        "fallocate",
+        "setxattr",
+        "lsetxattr",
+        "fsetxattr",
+        "removexattr",
+        "lremovexattr",
+        "fremovexattr",
+        "creat",
+        "mount",
+        "umount2",
+        "chroot",
+        "pivot_root",
+    ]
 )
-WRITING: Final = frozenset("write writev pwrite64 pwritev pwritev2 sendfile copy_file_range splice".split())
+WRITING: Final = frozenset(
+    ["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "copy_file_range", "splice"]
+)
 OPENING: Final = frozenset(("open", "openat", "openat2"))
-NETWORK: Final = frozenset("socket connect bind listen accept accept4 sendto sendmsg sendmmsg".split())
+NETWORK: Final = frozenset(
+    ["socket", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"]
+)
 STARTING: Final = frozenset(("execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev"))
 
 #: Not every machine, and not every strace, has all of them.
@@ -54,8 +97,20 @@ class Call(NamedTuple):
 
 def tracing(trace: Path, *command: str) -> list[str]:
     """``command``, so that the calls of all its threads are written to ``trace``."""
-    return ["strace", "-f", "-y", "-qqq", "-s", "4096", "-o", str(trace), "-e", f"trace={_TRACED}", "-e", "signal=none"] + [
-        *command
+    return [
+        "strace",
+        "-f",
+        "-y",
+        "-qqq",
+        "-s",
+        "4096",
+        "-o",
+        str(trace),
+        "-e",
+        f"trace={_TRACED}",
+        "-e",
+        "signal=none",
+        *command,
     ]
 
 

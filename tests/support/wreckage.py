@@ -76,14 +76,14 @@ def _read(connection: sqlite3.Connection) -> Kept:
         value = hashlib.sha256(value + evidence_id.encode()).digest()
         assert value == stored
     assert ledger == (len(records), value, len(records), len(records))
-    alerts = connection.execute("SELECT path, code, rule, evidence_id, untold, cleared_at FROM alerts").fetchall()
+    alerts = connection.execute("SELECT path, code, rule, facts, untold, cleared_at FROM alerts").fetchall()
     return Kept(
         records=tuple(evidence_id for _, evidence_id in records),
         sets=frozenset(name for (name,) in connection.execute("SELECT evidence_id FROM sets")),
         untold=frozenset(
-            Told(untold, os.fsdecode(path), code, rule, evidence_id)
-            for path, code, rule, evidence_id, untold, _ in alerts
-            if untold
+            Told(event, os.fsdecode(path), code, rule, json.loads(facts)["evidence_id"])
+            for path, code, rule, facts, untold, _ in alerts
+            for event in (untold or "").split()
         ),
         open_alerts=frozenset((os.fsdecode(row[0]), row[1], row[2]) for row in alerts if row[5] is None),
         raised=len(alerts),

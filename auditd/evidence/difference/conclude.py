@@ -74,6 +74,8 @@ def conclude(
     """The conclusion, and whether both are the same (None: nothing differs, and not all was compared)."""
     facts = _Facts(a, b, file, metadata, tensors)
     code, words, same = next((rule[1:] for rule in _RULES if rule[0](facts)), _UNDECIDED)
+    if _formats(facts) == 1 and code == "other_format":
+        return Conclusion(code=code, message=_no_model(facts)), same
     details = [*_details(facts, code), *_weights(facts, code), *facts.left_out]
     return Conclusion(code=code, message=words + (f": {'; '.join(details)}" if details else "")), same
 
@@ -91,6 +93,12 @@ def _is_other_model(facts: _Facts) -> bool:
 def _formats(facts: _Facts) -> int:
     """How many of the two are of a format that is read."""
     return (facts.a.artifact.format is not None) + (facts.b.artifact.format is not None)
+
+
+def _no_model(facts: _Facts) -> str:
+    """Which side there is nothing to compare with."""
+    name = "A" if facts.a.artifact.format is None else "B"
+    return f"{name} is neither a GGUF nor a safetensors file, so there is no header of it to compare"
 
 
 def _is_other_frame(facts: _Facts) -> bool:
@@ -116,7 +124,7 @@ _UNDECIDED: Final[tuple[ConclusionCode, str, bool | None]] = (
 _RULES: Final[Sequence[_Rule]] = (
     (lambda f: f.file.sha256 == "same", "identical", "the same file, byte for byte", True),
     (lambda f: f.file.format == "differs", "other_format", "two formats", False),
-    (lambda f: _formats(f) == 1, "other_format", "one of them is not a model that is read here", False),
+    (lambda f: _formats(f) == 1, "other_format", "only one of the two is a GGUF or safetensors file", False),
     (_is_other_model, "other_model", "another model", False),
     (lambda f: f.others > 0, "other_tensors", "other tensors", False),
     (lambda f: f.tensors.requantized > 0, "requantized", "requantized, the same tensors and shapes", False),

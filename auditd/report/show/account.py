@@ -242,7 +242,8 @@ def _follow(sheet: AccountSheet, accounting: Accounting) -> Iterator[str]:
         if count:
             yield f"{counted(count, 'tensor')} {words} the end of the file"
     if accounting.data_offset and accounting.file_size and accounting.data_offset <= accounting.file_size:
-        yield f"{accounting.data_offset / accounting.file_size:.2%} of the file is header and its padding"
+        share = f"{accounting.data_offset / accounting.file_size:.2%}".replace("%", " %")
+        yield f"{share} of the file is header and its padding"
 
 
 def _regions(sheet: AccountSheet, accounting: Accounting, columns: int, paint: Paint) -> Iterator[str]:

@@ -16,7 +16,17 @@ from auditd.model.stack import placed_tensors
 from auditd.model.tensors import tensor_facts
 from auditd.report.figures import counted, exact
 from auditd.report.paint import Paint
-from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_of, shape_shown, size_of, type_shown
+from auditd.report.show.listed import (
+    Storage,
+    blocks_shown,
+    listed,
+    name_shown,
+    shape_of,
+    shape_shown,
+    size_of,
+    storage_of,
+    type_shown,
+)
 from auditd.report.show.setting import File, facts, file_of, section, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
@@ -26,7 +36,8 @@ _STACKS_NAMED: Final = 8
 class OnePart(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor; ``name`` is what stands behind the block's number.
 
-    ``offset`` is in bytes from the start of the tensor data, ``file_offset`` from that of the file.
+    ``offset`` is in bytes from the start of the tensor data, ``file_offset`` from that of the file. ``storage`` is null
+    unless the type is quantized.
     """
 
     name: str
@@ -37,6 +48,7 @@ class OnePart(msgspec.Struct, frozen=True, kw_only=True):
     offset: int | None
     file_offset: int | None
     bytes: int | None
+    storage: Storage | None
 
 
 class Others(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +143,7 @@ def _part(part: Part) -> OnePart:
         offset=size_of(fact.offset),
         file_offset=size_of(fact.file_offset),
         bytes=size_of(fact.byte_length),
+        storage=storage_of(fact.storage),
     )
 
 
@@ -141,6 +154,10 @@ _TITLES: Final = ("NAME", "SHAPE", "TYPE", "OFFSET", "BYTES")
 _SOFT: Final = (0, 1, 2)
 
 
+#: Narrower lines have no room for the blocks of a quantized type.
+_STORAGE_COLUMNS: Final = 100
+
+
 @within_columns
 def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
     """The block for a terminal."""
@@ -148,7 +165,11 @@ def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
     yield title(f"block {sheet.block} of", sheet.file, columns, paint)
     yield from sentence(f"stack {stack}; offsets count from the start of the tensor data", columns)
     yield ""
-    yield from listed(_TITLES, [_cells(part) for part in sheet.tensors], _SOFT, columns, paint)
+    if columns >= _STORAGE_COLUMNS and any(part.storage for part in sheet.tensors):
+        rows = [(*_cells(part), _storage(part)) for part in sheet.tensors]
+        yield from listed((*_TITLES, "QUANTIZED AS"), rows, _SOFT, columns, paint)
+    else:
+        yield from listed(_TITLES, [_cells(part) for part in sheet.tensors], _SOFT, columns, paint)
     yield from sentence(f"{counted(len(sheet.tensors), 'tensor')}, {exact(sheet.bytes)} bytes", columns)
     yield from _compared(sheet, columns, paint)
     yield from ending_lines(sheet.ending, columns, paint)
@@ -157,6 +178,11 @@ def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
 def _cells(part: OnePart) -> tuple[str, ...]:
     name, shape = name_shown(part.name, part.name_base64), shape_shown(part.shape)
     return name, shape, type_shown(part.type), exact(part.offset), exact(part.bytes)
+
+
+def _storage(part: OnePart) -> str:
+    """``2,128,896 x 144``: blocks, and bytes of each."""
+    return "" if part.storage is None else f"{exact(part.storage.blocks)} x {part.storage.bytes}"
 
 
 def _compared(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:

@@ -7,9 +7,10 @@ once, whatever is wrong with the header.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from auditd.accounting.account import no_pulse
 from auditd.accounting.segments import Segment, segments
 from auditd.accounting.sizes import sizings_of
 from auditd.evidence.look import Look
@@ -61,10 +62,13 @@ class Field(NamedTuple):
     tensor: int | None = None
 
 
-def fields(look: Look, *, fine: bool) -> Iterator[Field]:
-    """Every field of the file of ``look``; those past its end are what is missing of it."""
+def fields(look: Look, *, fine: bool, pulse: Callable[[], None] = no_pulse) -> Iterator[Field]:
+    """Every field of the file of ``look``; those past its end are what is missing of it.
+
+    ``pulse`` is called now and then and may raise to end it.
+    """
     header = look.header
-    for segment in segments(header, look.account, look.size or 0):
+    for segment in segments(header, look.account, look.size or 0, pulse):
         if segment.kind == "head":
             yield from _head(header)
         elif segment.kind == "metadata" and segment.owner is not None:

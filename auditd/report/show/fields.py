@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from auditd.accounting.account import no_pulse
 from auditd.errors import UsageError
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.look import Look
@@ -33,6 +34,11 @@ _GAP: Final = "  "
 #: Longer names do not decide how the columns are set.
 _NAME_CELLS: Final = 60
 _LEAST_NAME: Final = 16
+#: Of so few fields (those of one tensor) a name that has no room beside its bytes stands whole below them, in at most
+#: so many lines.
+_WHOLE_ROWS: Final = 12
+_NAME_LINES: Final = 8
+_BELOW: Final = " " * 4
 
 #: Reads spans ``(begin, end)`` of the file.
 Read: TypeAlias = Callable[[Sequence[tuple[int, int]]], Sequence[bytes]]
@@ -81,16 +87,18 @@ class FieldsSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def sheet(look: Look, choice: Choice | None = None, read: Read | None = None) -> FieldsSheet:
+def sheet(
+    look: Look, choice: Choice | None = None, read: Read | None = None, pulse: Callable[[], None] = no_pulse
+) -> FieldsSheet:
     """The fields that are asked for; ``read`` gets at the file's bytes, None if there is no file.
 
-    Raises ``UsageError`` for a tensor that is not there and a range that is none.
+    ``pulse`` is called now and then and may raise to end it. Raises ``UsageError`` for a tensor that is not there and a range that is none.
     """
     choice = choice or Choice()
     _check(look, choice)
     kept: list[Field] = []
     matching = total = 0
-    for field in _matching(look, choice):
+    for field in _matching(look, choice, pulse):
         matching += 1
         total += max(0, min(field.end, look.size or 0) - field.begin)
         if len(kept) < choice.limit:
@@ -126,10 +134,10 @@ def _raw(name: bytes | str) -> bytes:
     return name if isinstance(name, bytes) else name.encode("utf-8")
 
 
-def _matching(look: Look, choice: Choice) -> Iterator[Field]:
+def _matching(look: Look, choice: Choice, pulse: Callable[[], None]) -> Iterator[Field]:
     tensors = () if look.header is None else look.header.tensors
     begin, end = choice.within or (0, None)
-    for field in fields(look, fine=choice.fine):
+    for field in fields(look, fine=choice.fine, pulse=pulse):
         if end is not None and (field.begin >= end or field.end <= begin):
             continue
         if choice.tensor is not None and (field.tensor is None or _raw(tensors[field.tensor].name) != choice.tensor):
@@ -155,7 +163,7 @@ def _row(field: Field, raw: bytes | None) -> FieldRow:
 
 @within_columns
 def lines(sheet: FieldsSheet, columns: int, paint: Paint) -> Iterator[str]:
-    """The fields in a table, names cut where there is no room for them, and what is not shown."""
+    """The fields in a table, long names cut or, of few fields, below them; and what is not shown."""
     yield title("fields of", sheet.file, columns, paint)
     if sheet.fields:
         yield ""
@@ -183,8 +191,14 @@ def _table(rows: Sequence[FieldRow], columns: int, paint: Paint) -> Iterator[str
     hexes = max([0, *map(len, cells)])
     room = max(_LEAST_NAME, columns - sum(wide) - len(_GAP) * (3 if hexes else 2) - hexes)
     yield paint(_line(("at", "bytes", "first bytes" if hexes else "", "field"), wide, hexes), "label")
+    whole = len(rows) <= _WHOLE_ROWS
     for (at, length), first, name in zip(places, cells, names, strict=True):
-        yield _line((at, length, first, cut_left(name, room)), wide, hexes)
+        if width(name) <= room or not whole:
+            yield _line((at, length, first, cut_left(name, room)), wide, hexes)
+            continue
+        yield _line((at, length, first, ""), wide, hexes)
+        below = columns - len(_BELOW)
+        yield from (_BELOW + line for line in wrap(cut_left(name, _NAME_LINES * below), below))
 
 
 def _shown_name(row: FieldRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -24,8 +24,23 @@ from auditd.report.paint import Paint
 from auditd.report.show.setting import File, facts, file_of, sentence, title, within_columns
 from auditd.report.show.stopped import Ending, ending, ending_lines
 
-#: Taken where nobody names a tensor: the final norm is plain in every model that has one.
-_USUAL: Final = b"output_norm.weight"
+#: Taken where nobody names a tensor, the first of these that is there: the final norm is plain in most models.
+_FINAL_NORMS: Final = (
+    b"output_norm.weight",
+    b"model.norm.weight",
+    b"model.language_model.norm.weight",
+    b"language_model.model.norm.weight",
+    b"transformer.ln_f.weight",
+    b"ln_f.weight",
+    b"gpt_neox.final_layer_norm.weight",
+    b"model.final_layernorm.weight",
+    b"model.decoder.final_layer_norm.weight",
+    b"decoder.final_layer_norm.weight",
+    b"transformer.encoder.final_layernorm.weight",
+    b"transformer.norm_f.weight",
+    b"backbone.norm_f.weight",
+    b"norm.weight",
+)
 _NAME_CHARACTERS: Final = 200
 _SHAPE_CHARACTERS: Final = 120
 
@@ -67,7 +82,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class FloatsSheet(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor's numbers.
 
-    ``aligned`` is false if the padding was ignored on purpose, and ``warning`` then says that these are not the
+    ``padded`` says that the format aligns its data (GGUF). ``aligned`` is false if the padding was ignored on purpose, and ``warning`` then says that these are not the
     tensor's numbers. ``base`` is the file offset that ``offset`` is counted from. ``reading`` is null where nothing was
     read, and ``refused`` says why.
     """
@@ -80,6 +95,7 @@ class FloatsSheet(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     shape: list[str]
     byte_order: ByteOrder
+    padded: bool
     aligned: bool
     warning: str | None
     base: int | None
@@ -94,17 +110,30 @@ def chosen(look: Look, name: bytes | None = None) -> TensorFact:
 
     Raises ``UsageError`` if there is none.
     """
-    usable: TensorFact | None = None
-    for tensor in tensor_facts(look.header, look.account):
-        if tensor.name == (_USUAL if name is None else name) and (name is not None or refused(tensor) is None):
-            return tensor
-        if usable is None and refused(tensor) is None and tensor.elements:
-            usable = tensor
+    tensors = tensor_facts(look.header, look.account)
     if name is not None:
-        raise UsageError(f"show floats: there is no tensor {quoted(name, _NAME_CHARACTERS)}{_incomplete(look)}")
+        named = next((tensor for tensor in tensors if tensor.name == name), None)
+        if named is None:
+            raise UsageError(f"show floats: there is no tensor {quoted(name, _NAME_CHARACTERS)}{_incomplete(look)}")
+        return named
+    usable = _usual(tensors)
     if usable is None:
         raise UsageError(f"show floats: no tensor of plain numbers{_incomplete(look)}")
     return usable
+
+
+def _usual(tensors: Iterable[TensorFact]) -> TensorFact | None:
+    """The final norm, else the first tensor with numbers that can be shown."""
+    first: TensorFact | None = None
+    norms: dict[bytes, TensorFact] = {}
+    for tensor in tensors:
+        if refused(tensor) is not None:
+            continue
+        if first is None and tensor.elements:
+            first = tensor
+        if tensor.name in _FINAL_NORMS:
+            norms.setdefault(tensor.name, tensor)
+    return next((norms[name] for name in _FINAL_NORMS if name in norms), first)
 
 
 def _incomplete(look: Look) -> str:
@@ -138,6 +167,7 @@ def sheet(look: Look, tensor: TensorFact, numbers: Numbers | None, *, ignore_ali
         type=tensor.type,
         shape=[str(dimension) for dimension in tensor.shape],
         byte_order=order or "little",
+        padded=isinstance(header, GgufHeader),
         aligned=not ignore_alignment,
         warning=None if not ignore_alignment else _NO_PADDING if ends == start else MISTAKE,
         base=exact_int(ends if ignore_alignment else start),
@@ -207,7 +237,9 @@ def _place(sheet: FloatsSheet) -> Iterator[tuple[str, str]]:
     yield "tensor", printable(name, _NAME_CHARACTERS)
     yield "shape", f"{printable(shape, _SHAPE_CHARACTERS)}, read as {printable(sheet.type, _NAME_CHARACTERS)}"
     where = "tensor data at" if sheet.aligned else "header ends at"
-    yield where, f"{exact(sheet.base)}, {'the alignment applied' if sheet.aligned else 'the alignment IGNORED'}"
+    # Nothing is aligned in a safetensors file, and the sheet has its data start all the same.
+    aligned = ", the alignment applied" if sheet.padded else ""
+    yield where, exact(sheet.base) + (aligned if sheet.aligned else ", the alignment IGNORED")
     yield "tensor offset", exact(sheet.offset)
     if sheet.reading is not None:
         yield "read from", exact(sheet.reading.read_from)
@@ -250,7 +282,7 @@ def _text(number: float | str | None) -> str:
     if isinstance(number, int):
         return exact(number)
     is_integer = isinstance(number, str) and number.removeprefix("-").isdecimal() and number != "-0"
-    return exact(int(number)) if is_integer else str(number)
+    return exact(int(number)) if is_integer else str(number).removesuffix(".0")
 
 
 def _short(number: float | str, type_name: str) -> str:

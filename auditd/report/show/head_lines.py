@@ -222,9 +222,9 @@ def _findings(found: list[Finding], end: Ending | None, columns: int, paint: Pai
         return
     yield from section("what is to be said of it", paint)
     for finding in told[:_FINDINGS_SHOWN]:
-        text = f"{finding.severity}: {finding.code}: {defused(finding.message)}"
-        first, *others = wrap(text, columns - 2)
-        yield "  " + paint(first[: len(finding.severity)], finding.severity) + first[len(finding.severity) :]
-        yield from ("    " + line for line in wrap(" ".join(others), columns - 4) if line)
+        yield from (
+            "  " + paint(line, finding.severity) for line in wrap(f"{finding.severity}: {finding.code}", columns - 2)
+        )
+        yield from ("    " + line for line in wrap(defused(finding.message), columns - 4))
     if len(told) > _FINDINGS_SHOWN:
         yield from sentence(f"and {exact(len(told) - _FINDINGS_SHOWN)} more, which inspect shows", columns)

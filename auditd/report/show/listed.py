@@ -7,8 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
+import msgspec
+
 from auditd.evidence.exactness import exact_int
 from auditd.evidence.text import printable
+from auditd.model.tensors import Storage as Stored
 from auditd.report.columns import cut_left, left, right, width
 from auditd.report.paint import Paint
 
@@ -53,14 +56,24 @@ def size_of(size: int | None) -> int | None:
     return exact_int(size)
 
 
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """The blocks that a quantized type keeps elements in: how many, elements in one, bytes of one; null past 2**53 - 1."""
+
+    blocks: int | None
+    elements: int
+    bytes: int
+
+
+def storage_of(storage: Stored | None) -> Storage | None:
+    """The blocks as a sheet has them; None where there are none."""
+    if storage is None:
+        return None
+    return Storage(blocks=exact_int(storage.blocks), elements=storage.elements, bytes=storage.bytes)
+
+
 def share_of(part: int | None, whole: int | None) -> float | None:
     """``part`` / ``whole`` to six digits; None where one is unknown or there is no whole."""
     return None if part is None or not whole else round(part / whole, 6)
-
-
-def share_shown(share: float | None) -> str:
-    """``88.0 %``, ``?``."""
-    return "?" if share is None else f"{share:.1%}".replace("%", " %")
 
 
 def blocks_shown(numbers: Sequence[int]) -> str:

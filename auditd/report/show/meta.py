@@ -207,8 +207,12 @@ def _total(sheet: MetaSheet) -> str:
     groups = sheet.groups
     if groups is None or not count:
         return text
-    own = printable(sheet.architecture or "", _ARCHITECTURE_CHARACTERS) + "." if sheet.architecture else "its name"
-    parts = ((groups.architecture, own), (groups.tokenizer, "tokenizer."), (groups.general, "general."))
+    own = printable(sheet.architecture or "", _ARCHITECTURE_CHARACTERS) + "." if sheet.architecture else ""
+    parts = (
+        *(((groups.architecture, own),) if own else ()),
+        (groups.tokenizer, "tokenizer."),
+        (groups.general, "general."),
+    )
     told = [f"{number:,} {beginning}" for number, beginning in parts]
     return f"{text}; by how the key begins: {', '.join(told)}, {groups.other:,} other"
 
@@ -249,22 +253,30 @@ def _text_lines(row: MetadataRow) -> Iterator[str]:
 
 def _preview_lines(items: Sequence[Scalar | ArrayPreview], path: str) -> Iterator[str]:
     """Bounded by what a record keeps of arrays in arrays."""
+    cells = _path_cells(len(items)) + len(path)
     for index, item in enumerate(items):
+        at = f"{path}[{index}]"
         if isinstance(item, ArrayPreview):
-            yield f"{path}[{index}]  {exact(item.count)} of {item.element_type}"
-            yield from _preview_lines(item.preview, f"{path}[{index}]")
+            yield f"{at.ljust(cells)}  {exact(item.count)} of {item.element_type}"
+            yield from _preview_lines(item.preview, at)
         else:
-            yield f"{path}[{index}]  {_shown_element(item)}"
+            yield f"{at.ljust(cells)}  {_shown_element(item)}"
+
+
+def _path_cells(count: int) -> int:
+    """What ``[index]`` of the last of ``count`` elements takes, so that the elements stand below each other."""
+    return len(f"[{max(0, count - 1)}]")
 
 
 def _shown_element(item: Scalar) -> str:
     return quoted(item, len(item) + 1) if isinstance(item, str) else shown_value(item)
 
 
-def element_lines(elements: Iterable[Element]) -> Iterator[str]:
-    """Each element of a long array on a line of its own."""
+def element_lines(elements: Iterable[Element], count: int = 0) -> Iterator[str]:
+    """Each element of a long array of ``count`` on a line of its own."""
+    cells = _path_cells(count)
     for element in elements:
-        path = "".join(f"[{index}]" for index in element.path)
+        path = "".join(f"[{index}]" for index in element.path).ljust(cells)
         if isinstance(element.value, bytes):
             yield f"{path}  {quoted(element.value, len(element.value) + 1)}"
         else:

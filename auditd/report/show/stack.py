@@ -5,9 +5,10 @@ from __future__ import annotations
 from auditd.evidence.look import Look
 from auditd.evidence.text import exact as exact_text
 from auditd.model.architecture import architecture
+from auditd.model.kinds import ATTENTION
 from auditd.model.stack import BlockSize, Listing, Row, Stack, Total, TypeShare, listing, placed_tensors, total_of
 from auditd.model.tensors import tensor_facts
-from auditd.report.show.listed import shape_of, share_of, size_of
+from auditd.report.show.listed import shape_of, share_of, size_of, storage_of
 from auditd.report.show.setting import file_of
 from auditd.report.show.stack_lines import lines
 from auditd.report.show.stack_sheet import Mixed, OneBlock, OneKind, OneRow, OneStack, OneType, StackSheet, Sum
@@ -65,6 +66,7 @@ def _type(share: TypeShare, total: int | None) -> OneType:
         bytes=size_of(share.bytes),
         share_of_tensors=share_of(share.bytes, total),
         blocks=list(share.blocks),
+        storage=storage_of(share.storage),
     )
 
 
@@ -90,6 +92,16 @@ def _stack(stack: Stack) -> OneStack:
         smallest=_block(stack.smallest),
         largest=_block(stack.largest),
         kinds=kinds,
+        attention_matrices=_matrices(stack) if stack.matrices.tensors else None,
+    )
+
+
+def _matrices(stack: Stack) -> OneKind:
+    return OneKind(
+        kind=f"{ATTENTION} matrices",
+        tensors=stack.matrices.tensors,
+        bytes=size_of(stack.matrices.bytes),
+        share=share_of(stack.matrices.bytes, stack.bytes),
     )
 
 

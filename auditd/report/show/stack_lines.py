@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from auditd.report.columns import cut_left, width
-from auditd.report.figures import UNKNOWN, counted, exact
+from auditd.report.figures import UNKNOWN, counted, exact, percent
 from auditd.report.paint import Paint
-from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_shown, share_of, share_shown, type_shown
+from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_shown, share_of, type_shown
 from auditd.report.show.setting import facts, grid, section, sentence, title, within_columns
 from auditd.report.show.stack_sheet import OneRow, OneStack, OneType, StackSheet, Sum
 from auditd.report.show.stopped import ending_lines
@@ -98,9 +98,13 @@ def _stack_lines(stack: OneStack, columns: int, paint: Paint) -> Iterator[str]:
     for label, block in (("smallest block", stack.smallest), ("largest block", stack.largest)):
         rows.append((label, UNKNOWN if block is None else f"{exact(block.bytes)} bytes, block {block.block}"))
     yield from facts(rows, columns)
-    cells = [(one.kind, exact(one.tensors), exact(one.bytes), share_shown(one.share)) for one in stack.kinds]
-    cells.append(("all", exact(stack.tensors), exact(stack.bytes), share_shown(share_of(stack.bytes, stack.bytes))))
+    cells = [(one.kind, exact(one.tensors), exact(one.bytes), percent(one.share)) for one in stack.kinds]
+    cells.append(("all", exact(stack.tensors), exact(stack.bytes), percent(share_of(stack.bytes, stack.bytes))))
     yield from grid(("KIND", "TENSORS", "BYTES", "SHARE"), cells, ("left", "right", "right", "right"), paint)
+    matrices = stack.attention_matrices
+    if matrices is not None:
+        told = f"{counted(matrices.tensors, 'tensor')}, {exact(matrices.bytes)} bytes, {percent(matrices.share)}"
+        yield from sentence(f"attention weight matrices alone, without biases: {told}", columns)
 
 
 def _spread(stack: OneStack) -> str:
@@ -121,9 +125,13 @@ def _mixed_lines(sheet: StackSheet, columns: int, paint: Paint) -> Iterator[str]
         yield from ("  " + line for line in facts(held, columns - 2))
     if len(rows) > _TOLD:
         yield from sentence(f"and {exact(len(rows) - _TOLD)} more names", columns)
-    together = f"{counted(mixed.rows, 'name')}: {exact(mixed.bytes)} bytes, {share_shown(mixed.share_of_tensors)} of the tensors"
+    together = (
+        f"{counted(mixed.rows, 'name')}: {exact(mixed.bytes)} bytes, {percent(mixed.share_of_tensors)} of the tensors"
+    )
     yield from sentence(together, columns)
-    share = f"{share_shown(mixed.wider_share_of_tensors)} of the tensors and {share_shown(mixed.wider_share_of_file)} of the file"
+    share = (
+        f"{percent(mixed.wider_share_of_tensors)} of the tensors and {percent(mixed.wider_share_of_file)} of the file"
+    )
     yield from sentence(f"in the wider types alone: {exact(mixed.wider_bytes)} bytes, {share}", columns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from auditd.report.show.listed import Storage
 from auditd.report.show.setting import File
 from auditd.report.show.stopped import Ending
 
@@ -11,7 +12,7 @@ from auditd.report.show.stopped import Ending
 class OneType(msgspec.Struct, frozen=True, kw_only=True):
     """The tensors of one row that are held in one type, and the numbers of their blocks, ascending.
 
-    ``share_of_tensors`` is their part of the bytes of all tensors, from 0 to 1.
+    ``storage`` is null unless the type is quantized. ``share_of_tensors`` is their part of the bytes of all tensors, from 0 to 1.
     """
 
     type: str
@@ -19,6 +20,7 @@ class OneType(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None
     share_of_tensors: float | None
     blocks: list[int]
+    storage: Storage | None
 
 
 class OneRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,10 @@ class OneKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OneStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of numbered blocks; ``smallest`` and ``largest`` are null unless the size of every block is known."""
+    """A run of numbered blocks; ``smallest`` and ``largest`` are null unless the size of every block is known.
+
+    ``attention_matrices`` are the attention's weights without its biases, null where there are none.
+    """
 
     name: str
     name_base64: str | None
@@ -69,6 +74,7 @@ class OneStack(msgspec.Struct, frozen=True, kw_only=True):
     smallest: OneBlock | None
     largest: OneBlock | None
     kinds: list[OneKind]
+    attention_matrices: OneKind | None
 
 
 class Sum(msgspec.Struct, frozen=True, kw_only=True):

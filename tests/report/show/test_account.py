@@ -90,7 +90,7 @@ def test_the_sheet_has_the_same_figures(role: str, whole: Look) -> None:
 
 def test_the_share_of_the_header(role: str, whole: Look) -> None:
     """A little over a tenth of a percent of the one, one and a half percent of the other."""
-    assert any(line.strip().startswith({"hero": "0.13%", "small": "1.50%"}[role]) for line in account_of(whole))
+    assert any(line.strip().startswith({"hero": "0.13 %", "small": "1.50 %"}[role]) for line in account_of(whole))
 
 
 def test_today_s_layout_comes_out_and_the_other_does_not(role: str, whole: Look) -> None:

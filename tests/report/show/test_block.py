@@ -51,6 +51,16 @@ def test_the_published_block(hero_look: Look) -> None:
     assert (others.other_shapes, others.other_names) == ([], [])
 
 
+def test_the_blocks_of_the_quantized_tensors(hero_look: Look) -> None:
+    page = sheet(hero_look, 0)
+    found = {one.name: one.storage and (one.storage.blocks, one.storage.bytes) for one in page.tensors}
+    assert found["ffn_up.weight"] == (3584 * 18_944 // 256, 144)
+    assert found["ffn_down.weight"] == (18_944 * 3584 // 256, 210)
+    assert found["attn_norm.weight"] is None
+    assert any(line.endswith("  265,216 x 144") for line in lines(page, 100, plain))
+    assert not any("x 144" in line for line in lines(page, 99, plain))
+
+
 def test_the_published_block_for_a_terminal(hero_look: Look) -> None:
     text = list(lines(sheet(hero_look, 0), 80, plain))
     table = [line.split() for line in text]

@@ -215,7 +215,8 @@ def test_a_tensor_that_ends_where_no_file_does_leaves_the_file_to_be_seen(tmp_pa
 def test_a_file_cut_anywhere_is_drawn_as_far_as_it_was_followed(size: int, tmp_path: Path) -> None:
     found = sheet(looked_at(tmp_path, sketch().data[:size]))
     assert sum(one.bytes or 0 for one in found.classes if one.kind != "missing") == size
-    assert (found.ending is not None) == (size < 327)
+    assert found.ending is not None
+    assert found.ending.stopped == (size < 327)
     page = lines(found)
     if size:
         assert "".join(rows(found))[:24] == ("h" * 24 if size >= 24 else "_" * size)
@@ -332,8 +333,29 @@ def test_the_svg_stands_alone_and_can_be_read_aloud(whole: MapSheet) -> None:
     assert "Q4_K tensors: 3,427,909,632 bytes" in (root.findtext(f"{SVG}desc") or "")
     assert re.findall(r"https?://[^\"]+", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"<(script|image|use|foreignObject|a)\b|href|@import|\son\w+=", text)
-    for words in ("tokenizer.ggml.merges", "3,179,172", "at 2,738,435", "17 bytes at 5,953,935", "73.20%"):
+    for words in ("tokenizer.ggml.merges", "3,179,172", "at 2,738,435", "17 bytes at 5,953,935", "73.2 %"):
         assert words in words_of(text)
+
+
+def test_the_svg_says_the_verdict_and_the_residue(tmp_path: Path, whole: MapSheet) -> None:
+    assert "4,683,073,952 bytes · sound: everything" in words_of(picture(whole))
+    assert "residue 0" in words_of(picture(whole))
+    bad = words_of(picture(sheet(damaged(tmp_path))))
+    # 64 bytes between the tensors, and 100 behind them without their 16 of padding
+    assert "residue: bytes in the file that belong to nothing · residue +148" in bad
+    assert "magnified 787 times" in words_of(picture(whole))
+
+
+def test_the_ticks_are_round(whole: MapSheet, tmp_path: Path) -> None:
+    assert [word for word in below_the_bar(whole) if word.endswith(" GiB")] == ["1.0 GiB", "2.0 GiB", "3.0 GiB"]
+    assert below_the_bar(sheet(looked_at(tmp_path, sketch().data))) == ["0", "100", "200", "300", "408"]
+
+
+def below_the_bar(found: MapSheet) -> list[str]:
+    """The words at the ticks: those on the line of the file's own size, at its end."""
+    texts = list(parsed(picture(found)).iter(f"{SVG}text"))
+    end = next(each for each in texts if each.text == f"{found.drawn:,}" and each.get("text-anchor") == "end")
+    return [each.text or "" for each in texts if each.get("y") == end.get("y")]
 
 
 def test_the_svg_draws_the_small_known_file_to_scale(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.errors import UsageError
+from auditd.errors import InspectionStopped, UsageError
 from auditd.evidence.dump import codec as dump
 from auditd.evidence.look import Look
 from auditd.inspection.again import beginnings
@@ -171,6 +171,26 @@ def test_every_byte_once_whatever_is_wrong(tmp_path: Path, name: str, fine: bool
         at = field.end
     assert at == len(data)
     assert text(shown(look, fine=fine))
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_fields_of_one_tensor_have_their_names_whole(tmp_path: Path, columns: int) -> None:
+    name = "blk.0." + "attention_output_of_a_long_name." * 3 + "weight"
+    look = looked_at(tmp_path, simple(Tensor(name, [8]), *[Tensor(f"t{at}", [8]) for at in range(20)]).data)
+    page = text(shown(look, tensor=name.encode()), columns)
+    assert "".join("".join(page).split()).count(name) == 2
+    assert not any("…" in line for line in page)
+    assert all(width(line) <= columns for line in page)
+
+
+def test_a_pulse_ends_it(tmp_path: Path) -> None:
+    def stop() -> None:
+        raise InspectionStopped("enough")
+
+    data = safetensors({"w": st_entry("F32", [1], 0, 4)}, bytes(4))
+    for look in (looked_at(tmp_path, sketch().data), looked_at(tmp_path, data, "m.safetensors")):
+        with pytest.raises(InspectionStopped, match="enough"):
+            sheet(look, Choice(), None, stop)
 
 
 def test_where_it_stopped_is_said(tmp_path: Path) -> None:

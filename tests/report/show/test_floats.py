@@ -86,6 +86,19 @@ def test_the_shift_by_seventeen_bytes_makes_numbers_that_nothing_flags(tmp_path:
     assert wrong.smaller_than_100 < 512
 
 
+@pytest.mark.parametrize(
+    "name", ["model.norm.weight", "transformer.ln_f.weight", "gpt_neox.final_layer_norm.weight", "output_norm.weight"]
+)
+def test_the_final_norm_is_found_by_the_names_of_safetensors_files(tmp_path: Path, name: str) -> None:
+    names = ["a.first.weight", "model.layers.0.input_layernorm.weight", name, "norm.weight"]
+    header = {each: st_entry("F32", [2], 8 * at, 8 * at + 8) for at, each in enumerate(names)}
+    found = shown(looked_at(tmp_path, safetensors(header, bytes(32)), "m.safetensors"))
+    assert found.name == name
+    page = text(found)
+    assert "alignment" not in page
+    assert "0.0" not in page
+
+
 def test_where_there_is_no_padding_the_mistake_is_said_to_make_no_difference(tmp_path: Path) -> None:
     data = safetensors({"t": st_entry("F32", [2], 0, 8)}, struct.pack("<2f", 1, 2))
     found = shown(looked_at(tmp_path, data, "model.safetensors"), ignore_alignment=True)

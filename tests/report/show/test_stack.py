@@ -120,10 +120,28 @@ def test_the_published_shares(tmp_path: Path) -> None:
     ]
     assert len(weights) == 4
     assert sum(size or 0 for size in weights) == 469_045_248
+    matrices = page.stacks[0].attention_matrices
+    assert matrices is not None
+    assert (matrices.tensors, matrices.bytes) == (4 * 28, 469_045_248)
+    assert matrices.share == round(469_045_248 / 3_923_476_480, 6)
+    assert figures_in(list(lines(page, 200, plain)), "attention weight matrices alone, without biases:") == [
+        112,
+        469_045_248,
+    ]
     biases = 2 * 57_344 + 401_408
     assert kinds["attention"].bytes == 469_045_248 + biases
     assert kinds["norms"].bytes == 2 * 401_408
     assert sum(one.tensors for one in kinds.values()) == 336
+
+
+def test_how_many_blocks_a_quantized_tensor_takes(tmp_path: Path) -> None:
+    rows = {row.name: row for row in sheet(twin_at(tmp_path, hero())).rows}
+    (embedding,) = rows["token_embd.weight"].types
+    assert embedding.storage is not None
+    # 3584 x 152064 = 544,997,376 weights
+    assert (embedding.storage.blocks, embedding.storage.elements, embedding.storage.bytes) == (2_128_896, 256, 144)
+    assert rows["output_norm.weight"].types[0].storage is None
+    assert [one.storage and one.storage.blocks for one in rows["blk.N.ffn_down.weight"].types] == [14 * 3584 * 74] * 2
 
 
 def test_which_blocks_hold_the_wider_type_and_what_it_takes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from auditd.accounting.segments import SegmentKind
 from auditd.evidence.text import printable, quoted
 from auditd.report.columns import ELLIPSIS, cut_left, right, width
-from auditd.report.figures import UNKNOWN, counted, exact, rounded
+from auditd.report.figures import UNKNOWN, counted, exact, percent, rounded
 from auditd.report.paint import Paint, plain
 from auditd.report.show.byte_map.bins import Stretch, cells
 from auditd.report.show.byte_map.sheet import ByteClass, Lens, MapSheet, Neighbour, Piece, Region, sheet
@@ -65,7 +65,6 @@ _LEAST_TABLE: Final = 3
 #: What a row with a piece of the header needs beside its words, and what these have at least.
 _FIGURES: Final = 40
 _LEAST_WORDS: Final = 20
-_LEAST_SHARE: Final = 0.0001
 
 _LEGEND: Final = ("", "WHAT", "BYTES", "SHARE", "PIECES", "FIRST AT")
 _LEGEND_ALIGNS: Final[tuple[Align, ...]] = ("left", "left", "right", "right", "right", "right")
@@ -204,8 +203,7 @@ def share(one: ByteClass, size: int | None) -> str:
         return ""
     if one.bytes is None or not size:
         return UNKNOWN
-    part = one.bytes / size
-    return f"{part:.2%}" if part >= _LEAST_SHARE else "<0.01%"
+    return percent(one.bytes / size)
 
 
 # -- the header -------------------------------------------------------------------------------------

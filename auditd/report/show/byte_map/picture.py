@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from auditd.accounting.segments import SegmentKind
+from auditd.evidence.findings import VERDICT_MEANINGS
 from auditd.report import svg
 from auditd.report.columns import cut_left
-from auditd.report.figures import counted, exact, rounded
+from auditd.report.figures import counted, exact, rounded, signed
 from auditd.report.show.byte_map.bins import Stretch, cells
 from auditd.report.show.byte_map.lines import (
     cut_right,
@@ -38,7 +39,10 @@ _SMALL: Final = 12.0
 _TINY: Final = 11.0
 #: Bold letters are so much wider.
 _BOLD: Final = 1.2
-_TICKS: Final = 4
+#: Round ticks, at most.
+_TICKS: Final = 6
+#: The part of the bar that the words at its end take.
+_TICK_ROOM: Final = 0.16
 #: Between the middles of two numbers above the bar.
 _APART: Final = 20.0
 #: Behind the words at the end of a file.
@@ -116,9 +120,7 @@ class _Page:
     def heading(self) -> None:
         """The name of the file and its size."""
         name = cut_left(shown_name(self.sheet.file), characters(_ROOM, 22 * _BOLD))
-        about = counted(self.sheet.file.size, "byte")
-        if self.sheet.ending is not None:
-            about += f" · {self.sheet.ending.outcome}: {self.sheet.ending.meaning}"
+        about = " · ".join((counted(self.sheet.file.size, "byte"), *_standing(self.sheet)))
         self.body.append(text(_MARGIN, 46, name, 22, "ink b"))
         self.body.append(text(_MARGIN, 70, cut_right(about, characters(_ROOM, 14)), 14, "dim"))
         self.y = 92
@@ -135,14 +137,15 @@ class _Page:
         if size is not None and size < sheet.drawn:
             self._end_of_file(_x(size, sheet.drawn), top)
         self.y = top + _BAR
-        for tick in range(_TICKS + 1):
-            self._tick(tick * sheet.drawn // _TICKS, tick)
+        for at in _ticks(sheet.drawn):
+            self._tick(at)
         self.y += 36
 
-    def _tick(self, at: int, tick: int) -> None:
-        x = _x(at, self.sheet.drawn)
-        anchor: svg.Anchor = "start" if tick == 0 else "end" if tick == _TICKS else "middle"
-        words_ = rounded(at) if 0 < tick < _TICKS and at >= 1 << 10 else exact(at)
+    def _tick(self, at: int) -> None:
+        end = self.sheet.drawn
+        x = _x(at, end)
+        anchor: svg.Anchor = "start" if at == 0 else "end" if at == end else "middle"
+        words_ = rounded(at) if 0 < at < end and at >= 1 << 10 else exact(at)
         self.body.append(path(f"M{number(x)} {number(self.y)}v6", 'class="rule"'))
         self.body.append(text(x, self.y + 20, words_, _SMALL, "dim", anchor))
 
@@ -191,7 +194,7 @@ class _Page:
         band = f"M{number(_MARGIN)} {number(foot)}H{number(max(corner, _MARGIN + 1))}L{number(_MARGIN + _ROOM)} {number(top)}H{number(_MARGIN)}z"
         self.body.insert(2, path(band, 'class="band" opacity="0.18"'))
         words_ = "the header" if sheet.header_length else "the header, as far as it was followed"
-        scale = f", {_times(sheet.drawn, length)} times as large" if header_is_small(sheet) else ""
+        scale = f", magnified {_times(sheet.drawn, length)} times" if header_is_small(sheet) else ""
         self.body.append(text(_MARGIN + 10, top - 11, f"{words_}: {counted(length, 'byte')}{scale}", 14, "ink b"))
         marks = piece_marks(sheet.header)
         for mark, piece, fill in zip(marks, sheet.header, _piece_fills(sheet), strict=True):
@@ -285,6 +288,28 @@ class _Page:
             self.body.append(text(x + wide - 70, y, exact(one.bytes), 13, "ink", "end"))
             self.body.append(text(x + wide, y, share(one, size), 13, "dim", "end"))
         self.y += (_LINE + 4) * rows + 12
+
+
+def _ticks(drawn: int) -> Iterator[int]:
+    """Offsets below the bar: 0, round ones - 1, 2 or 5 times ten of a unit of 1,024 - and the end of the picture."""
+    unit = 1024 ** max(0, (drawn.bit_length() - 1) // 10)
+    steps = (digit * ten * below for below in (unit // 1024 or 1, unit) for ten in (1, 10, 100) for digit in (1, 2, 5))
+    step = next((step for step in steps if step * _TICKS >= drawn), drawn)
+    yield 0
+    # The last one would stand on the words at the end.
+    yield from (at for at in range(step, drawn, step) if drawn - at > drawn * _TICK_ROOM)
+    yield drawn
+
+
+def _standing(sheet: MapSheet) -> Iterator[str]:
+    """The verdict, and the residue where it is known."""
+    end = sheet.ending
+    if sheet.verdict is not None:
+        yield f"{sheet.verdict}: {VERDICT_MEANINGS[sheet.verdict]}"
+    elif end is not None:
+        yield f"{end.outcome}: {end.meaning}"
+    if sheet.residue is not None:
+        yield f"residue {signed(sheet.residue)}"
 
 
 def _x(at: int, length: int) -> float:

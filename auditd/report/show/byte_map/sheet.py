@@ -12,7 +12,10 @@ from auditd.accounting.account import no_pulse
 from auditd.accounting.regions import Run
 from auditd.accounting.segments import Segment, SegmentKind, segments
 from auditd.evidence.exactness import exact_int
+from auditd.evidence.findings import worst_verdict
+from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
+from auditd.evidence.record import Verdict
 from auditd.evidence.text import exact as exact_text
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.report.show.byte_map.bins import Bins, Stretch
@@ -111,7 +114,8 @@ class MapSheet(msgspec.Struct, frozen=True, kw_only=True):
 
     ``stretches`` show [0, ``drawn``) in steps of ``step`` bytes, each as the class (an index into ``classes``) that has
     most of it; the picture goes past ``file.size`` where bytes are missing, to ``drawn``, and not always to ``reach``,
-    where the last tensor ends. ``header`` is exact; ``regions`` are the first of ``region_count``.
+    where the last tensor ends. ``header`` is exact; ``regions`` are the first of ``region_count``. ``verdict`` is null
+    where the file was not looked at to an end, ``residue`` in bytes where it is not known.
     """
 
     schema: str = "model-auditd/show-map/1"
@@ -126,6 +130,8 @@ class MapSheet(msgspec.Struct, frozen=True, kw_only=True):
     regions: list[Region]
     region_count: int | None
     lenses: list[Lens]
+    verdict: Verdict | None
+    residue: int | None
     ending: Ending | None
 
 
@@ -157,6 +163,8 @@ def sheet(look: Look, pulse: Callable[[], None] = no_pulse) -> MapSheet:
             Lens(begin=bins.begin, end=bins.end, region=region, stretches=_placed(bins, place))
             for bins, region in windows
         ],
+        verdict=None if look.stop is not None else worst_verdict(judged.verdict for judged in judge(look)),
+        residue=None if look.account is None else exact_int(look.account.figures.residue),
         ending=ending(look),
     )
 
