@@ -296,18 +296,7 @@ class Generation:
 
         keepers.extend(
             RootKeeper(
-                scanner=Scanner(
-                    index=index,
-                    root=root,
-                    mode=rules[index].hash,
-                    configuration=rules[index].producer.configuration,
-                    store=store,
-                    offer=scheduler.offer,
-                    removed=scheduler.removed,
-                    roots=tuple(os.fsencode(each.path) for each in settings.roots),
-                    promises=promises_of(Stores(_SCAN_TRUST_SECONDS)),
-                    moved=sets.mark_from_thread,
-                ),
+                scanner=self._scanner(index, rules[index], scheduler, sets),
                 schedule=settings.schedule,
                 board=board.roots[index],
                 events=self._events,
@@ -316,9 +305,25 @@ class Generation:
                 changed=self._changed.ring,
                 stall_seconds=settings.inspect.stall_seconds,
             )
-            for index, root in enumerate(settings.roots)
+            for index in range(len(settings.roots))
         )
         return _Parts(board, recorder, scheduler, sets, scrubber, keepers)
+
+    def _scanner(self, index: int, rules: RootRules, scheduler: Scheduler, sets: SetKeeper) -> Scanner:
+        stores = Stores(_SCAN_TRUST_SECONDS)
+        return Scanner(
+            index=index,
+            root=self.settings.roots[index],
+            mode=rules.hash,
+            configuration=rules.producer.configuration,
+            store=self.holding.store,
+            offer=scheduler.offer,
+            removed=scheduler.removed,
+            roots=tuple(os.fsencode(each.path) for each in self.settings.roots),
+            promises=promises_of(stores),
+            refresh=stores.refresh,
+            moved=sets.mark_from_thread,
+        )
 
     def _set_rules(self, path: bytes) -> tuple[Producer, Mapping[str, Severity]] | None:
         """Who makes the record of a set at ``path``, and with which severities; None if no root covers it."""

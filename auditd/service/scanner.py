@@ -82,6 +82,8 @@ class Scanner:
     #: The paths of all roots. What stands below none of them was reached through a link.
     roots: tuple[bytes, ...] = ()
     promises: Promises = nobody_promises
+    #: Called at the begin of a look: what the promises are made from may have changed since the last one.
+    refresh: Callable[[], None] = lambda: None
     #: Called in the scanning thread with files that say which others belong together.
     moved: Callable[[Iterable[bytes]], None] = lambda _: None
     path: bytes = field(init=False)
@@ -94,6 +96,7 @@ class Scanner:
     def scan(self, trigger: Trigger, checkpoint: Checkpoint) -> Tally:
         """Walk the whole root, and look for what is gone. :class:`Displaced` instead of a false removal."""
         begun = time.monotonic()
+        self.refresh()
         sniffs = _Sniffs(self.store)
         sightings = walk(
             self.path,
@@ -116,6 +119,7 @@ class Scanner:
 
     def look(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> Tally:
         """Look at the paths of an event: a file, a directory that appeared, a name that is gone."""
+        self.refresh()
         sniffs = _Sniffs(self.store)
         tally = self._take(chain.from_iterable(self._sightings(path, checkpoint, sniffs) for path in paths), "change")
         sniffs.flush()
