@@ -1,8 +1,8 @@
 """The daemon: the only floor with trio, watchfiles and structlog.
 
-``daemon`` starts every task and owns the one nursery. ``watcher`` says where to look, ``scanner`` looks, ``settle``
-waits until a file stands still, ``queue`` holds what is due, ``scheduler`` inspects one file at a time through
-``cancellation``, ``recorder`` makes it durable and then known, ``alerts`` judges what is worth an alarm.
+``daemon`` starts every task and owns the one nursery. A file's way: ``watching`` sees it and offers it, ``reading`` waits
+until it stands still and inspects it in its turn, one at a time, ``recording`` makes what was found durable, then known,
+and judges what is worth an alarm. Beside them: events, status, metrics, and the word to systemd.
 """
 
 import ctypes.util

@@ -35,19 +35,20 @@ from auditd.errors import AuditError, SettingsError
 from auditd.evidence.codes import SEVERITIES, configured_severity
 from auditd.evidence.record import Producer, Severity
 from auditd.inspection.promises import promises_of
-from auditd.service import alerts, metrics, mount_alerts, places, status
+from auditd.service import metrics, places, status
 from auditd.service.bell import Bell
-from auditd.service.board import Board, RootBoard
-from auditd.service.cancellation import Watch
-from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, Output, open_events, path_fields
-from auditd.service.recorder import LAST_WORD_SECONDS, Recorder, Trouble
-from auditd.service.scanner import Scanner, is_below
-from auditd.service.scheduler import RootRules, Scheduler
-from auditd.service.scrub import Scrubber
-from auditd.service.sets import SetKeeper
+from auditd.service.reading.board import Board, RootBoard
+from auditd.service.reading.cancellation import Watch
+from auditd.service.reading.scheduler import RootRules, Scheduler
+from auditd.service.reading.scrub import Scrubber
+from auditd.service.recording import alerts, mount_alerts
+from auditd.service.recording.evidence_log import EvidenceLog
+from auditd.service.recording.recorder import LAST_WORD_SECONDS, Recorder, Trouble
+from auditd.service.recording.sets import SetKeeper
 from auditd.service.systemd import Notifier, watchdog_seconds
-from auditd.service.watcher import RootKeeper
+from auditd.service.watching.scanner import Scanner, is_below
+from auditd.service.watching.watcher import RootKeeper
 from auditd.settings import Settings, applied, configuration_digest
 from auditd.stores.stores import Stores
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from auditd.service.board import Board
-from auditd.service.recorder import Recorder
-from auditd.service.scheduler import Scheduler
+from auditd.service.reading.board import Board
+from auditd.service.reading.scheduler import Scheduler
+from auditd.service.recording.recorder import Recorder
 
 _PREFIX = "model_auditd_"
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from auditd import __version__
 from auditd.evidence.text import harmless_json, printable
-from auditd.service.board import Board, RootBoard
 from auditd.service.logging import path_fields
-from auditd.service.recorder import Recorder
-from auditd.service.scheduler import Scheduler
+from auditd.service.reading.board import Board, RootBoard
+from auditd.service.reading.scheduler import Scheduler
+from auditd.service.recording.recorder import Recorder
 
 SCHEMA: Final = "model-auditd/status/1"
 

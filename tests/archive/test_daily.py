@@ -10,9 +10,9 @@ import pytest
 
 from auditd.archive.store import Store
 from auditd.evidence.record import Evidence
-from auditd.service.alerts import Policy
-from auditd.service.evidence_log import EvidenceLog
-from auditd.service.recorder import Recorder
+from auditd.service.recording.alerts import Policy
+from auditd.service.recording.evidence_log import EvidenceLog
+from auditd.service.recording.recorder import Recorder
 from tests.archive.stores import at, broken, entry, look
 from tests.support import models
 
@@ -34,7 +34,7 @@ def aged(days: float) -> Evidence:
 
 async def test_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard, clock = Heard(), 1000.0
-    monkeypatch.setattr("auditd.service.recorder.time.monotonic", lambda: clock)
+    monkeypatch.setattr("auditd.service.recording.recorder.time.monotonic", lambda: clock)
     path = tmp_path / "evidence.sqlite"
     store = Store(str(path), writer=True)
     recorder = Recorder(store, EvidenceLog(str(tmp_path / "log")), heard, Policy())

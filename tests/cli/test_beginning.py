@@ -56,7 +56,9 @@ def test_an_early_interruption_is_quiet(model: Write, module: str) -> None:
     assert process.returncode == 3
 
 
-@pytest.mark.parametrize("module", ["auditd.cli.application", "auditd.cli.run", "trio", "auditd.service.watcher"])
+@pytest.mark.parametrize(
+    "module", ["auditd.cli.application", "auditd.cli.run", "trio", "auditd.service.watching.watcher"]
+)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_daemon_that_is_ended_early_ends_as_later(config: Path, module: str, number: signal.Signals) -> None:
     process = begin(module, [number], "run", "--config", config)

@@ -28,7 +28,7 @@ from auditd.inspection.descriptor import Descriptor
 from auditd.inspection.embedded import look_inside
 from auditd.inspection.inspector import inspect, look_at
 from auditd.inspection.request import Request
-from auditd.service.mounts import type_of
+from auditd.service.watching.mounts import type_of
 from auditd.stores.ollama_manifests import read_manifest
 from auditd.stores.sidecar import parse_list
 from auditd.stores.signing import parse_bundle

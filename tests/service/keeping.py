@@ -18,9 +18,9 @@ import trio
 
 from auditd.archive.state import Fingerprint, Known
 from auditd.archive.store import Store
-from auditd.service.board import RootBoard
-from auditd.service.scanner import Offer, Scanner
-from auditd.service.watcher import RootKeeper
+from auditd.service.reading.board import RootBoard
+from auditd.service.watching.scanner import Offer, Scanner
+from auditd.service.watching.watcher import RootKeeper
 from auditd.settings import Root, ScheduleSettings
 
 #: It bounds a test that would never end.

@@ -7,8 +7,8 @@ from typing import Any
 
 from auditd.archive.rows import Alert
 from auditd.evidence.record import Evidence, Finding
-from auditd.service import alerts
-from auditd.service.alerts import Policy, judge
+from auditd.service.recording import alerts
+from auditd.service.recording.alerts import Policy, judge
 from tests.support.records import accounting, evidence, finding
 
 PATH = b"/srv/a.gguf"

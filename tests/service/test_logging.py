@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import LINE_BYTES, Output, _Standard, open_events, path_fields, render
+from auditd.service.recording.evidence_log import EvidenceLog
 from auditd.service.status import write_atomically
 from tests.support.lines import harmless
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.service import mounts
+from auditd.service.watching import mounts
 
 TABLE = rb"""22 1 0:20 / / rw shared:1 - ext4 /dev/vda rw
 30 22 0:40 / /srv rw,noatime shared:2 master:1 - xfs /dev/vdb rw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditd.archive.state import Fingerprint
-from auditd.service.queue import Job, Urgency, WorkQueue
+from auditd.service.reading.queue import Job, Urgency, WorkQueue
 
 STATE = Fingerprint(1, 2, 3, 4, 5)
 

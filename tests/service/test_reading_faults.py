@@ -17,9 +17,9 @@ import trio
 from auditd.archive.state import RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS, Known
 from auditd.evidence.record import Evidence
 from auditd.inspection.inspector import inspect
-from auditd.service import recorder as recorder_module
-from auditd.service import scheduler as scheduler_module
-from auditd.service.alerts import Policy
+from auditd.service.reading import scheduler as scheduler_module
+from auditd.service.recording import recorder as recorder_module
+from auditd.service.recording.alerts import Policy
 from tests.service.processes import House
 from tests.service.test_scheduler import Bench
 from tests.service.test_scheduler import bench as bench  # noqa: PLC0414 - the fixture

@@ -20,11 +20,11 @@ from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence import canonical
 from auditd.evidence.record import Evidence, FileIdentity, Finding, Identity
-from auditd.service import alerts
-from auditd.service.alerts import Policy
-from auditd.service.evidence_log import EvidenceLog
-from auditd.service.queue import Job
-from auditd.service.recorder import Recorder, Result
+from auditd.service.reading.queue import Job
+from auditd.service.recording import alerts
+from auditd.service.recording.alerts import Policy
+from auditd.service.recording.evidence_log import EvidenceLog
+from auditd.service.recording.recorder import Recorder, Result
 from tests.support.records import evidence, finding
 
 PATH = b"/srv/models/a.gguf"

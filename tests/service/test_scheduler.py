@@ -20,17 +20,17 @@ from auditd.archive.store import Store
 from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Producer
 from auditd.inspection.inspector import inspect
-from auditd.service import scheduler as module
-from auditd.service.alerts import Policy
-from auditd.service.board import Board, RootBoard
-from auditd.service.cancellation import CANCELLED, Watch, watched
-from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import open_events
-from auditd.service.queue import Job, Urgency
-from auditd.service.recorder import Recorder
-from auditd.service.scanner import Offer
-from auditd.service.scheduler import RootRules, Scheduler
+from auditd.service.reading import scheduler as module
+from auditd.service.reading.board import Board, RootBoard
+from auditd.service.reading.cancellation import CANCELLED, Watch, watched
+from auditd.service.reading.queue import Job, Urgency
+from auditd.service.reading.scheduler import RootRules, Scheduler
+from auditd.service.recording.alerts import Policy
+from auditd.service.recording.evidence_log import EvidenceLog
+from auditd.service.recording.recorder import Recorder
 from auditd.service.systemd import Notifier
+from auditd.service.watching.scanner import Offer
 from auditd.settings import InspectSettings, ScheduleSettings
 from tests.support.models import gguf
 

@@ -18,9 +18,9 @@ from auditd.evidence.canonical import seal
 from auditd.evidence.promise import NOTHING, standing_key
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Request
-from auditd.service import scrub
-from auditd.service.queue import Job, Urgency
-from auditd.service.scrub import Amount, Scrubber, needed_seconds, pause_seconds, root_of
+from auditd.service.reading import scrub
+from auditd.service.reading.queue import Job, Urgency
+from auditd.service.reading.scrub import Amount, Scrubber, needed_seconds, pause_seconds, root_of
 from auditd.settings import ScheduleSettings
 from tests.service.processes import House
 from tests.service.test_scheduler import Bench

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from auditd.archive.state import Fingerprint
-from auditd.service.queue import Job
-from auditd.service.settle import Settler, first_wait
+from auditd.service.reading.queue import Job
+from auditd.service.reading.settle import Settler, first_wait
 
 SECOND = 1_000_000_000
 WALL = 1_700_000_000.0

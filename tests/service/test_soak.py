@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import trio
 
-from auditd.service.scanner import Scanner
+from auditd.service.watching.scanner import Scanner
 from tests.soak.life import Life
 
 #: A life with reloads, restarts, faults and roots that go in it.

@@ -13,11 +13,11 @@ from watchfiles import Change
 from auditd.errors import InspectionStopped
 from auditd.inspection.request import carry_on
 from auditd.inspection.scan import Exclusion
-from auditd.service import arming, listening
-from auditd.service.arming import Arming
 from auditd.service.bell import Bell
-from auditd.service.directories import Survey, survey, topmost
-from auditd.service.listening import Listener
+from auditd.service.watching import arming, listening
+from auditd.service.watching.arming import Arming
+from auditd.service.watching.directories import Survey, survey, topmost
+from auditd.service.watching.listening import Listener
 from auditd.settings import Root
 
 pytestmark = pytest.mark.system

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.service.listening import queued_events
+from auditd.service.watching.listening import queued_events
 from tests.service.processes import Daemon
 from tests.support.models import gguf
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.service import mounts
+from auditd.service.watching import mounts
 from tests.service.keeping import kept
 from tests.support.models import gguf
 

@@ -22,7 +22,7 @@ import trio.testing
 
 from auditd.archive.state import Fingerprint
 from auditd.inspection import moment
-from auditd.service import settle
+from auditd.service.reading import settle
 
 _NANOSECONDS: Final = 1_000_000_000
 

@@ -13,9 +13,9 @@ from unittest.mock import patch
 import trio
 from watchfiles import Change
 
-from auditd.service import arming, watcher
 from auditd.service.bell import Bell
-from auditd.service.listening import Changes, Ear, Listener
+from auditd.service.watching import arming, watcher
+from auditd.service.watching.listening import Changes, Ear, Listener
 
 #: Of all reports: how many never come, how many come late, and how late at most (virtual seconds).
 _LOST: Final = 0.1
@@ -27,7 +27,7 @@ _BROKEN: Final = 0.002
 
 
 class SoftEar:
-    """One watch over directories, as :class:`auditd.service.listening.Ear` is; nothing in it blocks."""
+    """One watch over directories, as :class:`auditd.service.watching.listening.Ear` is; nothing in it blocks."""
 
     def __init__(self, kernel: Kernel, paths: list[str]) -> None:
         for path in paths:

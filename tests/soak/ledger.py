@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from auditd.service import mount_alerts
+from auditd.service.recording import mount_alerts
 from tests.soak.world import World
 
 Key = tuple[str, str, str]

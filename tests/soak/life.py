@@ -26,8 +26,9 @@ from auditd.archive.verifying import Tally, verify
 from auditd.errors import StoreError
 from auditd.evidence.record import Severity
 from auditd.inspection.request import HashMode
-from auditd.service import daemon, evidence_log
+from auditd.service import daemon
 from auditd.service.daemon import Generation, House
+from auditd.service.recording import evidence_log
 from auditd.service.systemd import Notifier
 from auditd.settings import (
     AlertSettings,

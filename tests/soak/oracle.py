@@ -13,7 +13,7 @@ from auditd.archive.store import Store
 from auditd.evidence.codes import configured_severity
 from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence
-from auditd.service import mount_alerts
+from auditd.service.recording import mount_alerts
 from auditd.settings import Settings
 from tests.soak.contents import CATALOGUE, Content
 from tests.soak.ledger import Ledger

@@ -29,9 +29,9 @@ from auditd.evidence.sets.record import SetEvidence
 from auditd.inspection.moment import now_text
 from auditd.inspection.sets import place_of, sets_of
 from auditd.service.bell import Bell
-from auditd.service.cancellation import check_cancelled, in_thread
-from auditd.service.recorder import FoundSet, Recorder
-from auditd.service.scanner import is_below
+from auditd.service.reading.cancellation import check_cancelled, in_thread
+from auditd.service.recording.recorder import FoundSet, Recorder
+from auditd.service.watching.scanner import is_below
 from auditd.stores.files import Unknown
 from auditd.stores.stores import Stores
 

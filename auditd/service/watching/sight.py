@@ -9,10 +9,10 @@ import trio
 
 from auditd.evidence.record import Trigger
 from auditd.evidence.text import printable
-from auditd.service.board import RootBoard
-from auditd.service.directories import Survey
 from auditd.service.logging import Events, path_fields
-from auditd.service.scanner import Tally
+from auditd.service.reading.board import RootBoard
+from auditd.service.watching.directories import Survey
+from auditd.service.watching.scanner import Tally
 
 
 class Sight:

@@ -28,7 +28,7 @@ from watchfiles._rust_notify import RustNotify
 from auditd.errors import InspectionStopped
 from auditd.evidence.text import printable
 from auditd.service.bell import Bell
-from auditd.service.cancellation import check_cancelled, in_thread
+from auditd.service.reading.cancellation import check_cancelled, in_thread
 
 #: Milliseconds: how long a burst may be gathered, and how often the stop event is looked at. Ten looks a second are
 #: 0.1 % of a core, and a stop waits for one of them.

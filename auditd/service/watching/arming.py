@@ -18,8 +18,8 @@ from watchfiles import Change
 
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Exclusion
-from auditd.service.directories import MOST_DIRECTORIES, Survey, identity, is_excluded, survey, topmost
-from auditd.service.listening import Changes, Ear
+from auditd.service.watching.directories import MOST_DIRECTORIES, Survey, identity, is_excluded, survey, topmost
+from auditd.service.watching.listening import Changes, Ear
 from auditd.settings import Root
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auditd.archive.state import Fingerprint
-from auditd.service.queue import Job, Urgency
+from auditd.service.reading.queue import Job, Urgency
 
 _NANOSECONDS: Final = 1_000_000_000
 

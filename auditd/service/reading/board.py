@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from auditd.service.cancellation import Watch
-from auditd.service.queue import Job
-from auditd.service.scanner import Tally
+from auditd.service.reading.cancellation import Watch
+from auditd.service.reading.queue import Job
+from auditd.service.watching.scanner import Tally
 
 RootState: TypeAlias = Literal["starting", "events", "poll", "blind"]
 

@@ -36,14 +36,14 @@ from watchfiles import Change
 from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Trigger
 from auditd.evidence.text import printable
-from auditd.service.arming import Arming
 from auditd.service.bell import Bell
-from auditd.service.board import RootBoard
-from auditd.service.cancellation import check_cancelled, in_thread
-from auditd.service.listening import Ear, Heard, Listener
 from auditd.service.logging import Events
-from auditd.service.scanner import Displaced, Scanner, Tally
-from auditd.service.sight import Sight
+from auditd.service.reading.board import RootBoard
+from auditd.service.reading.cancellation import check_cancelled, in_thread
+from auditd.service.watching.arming import Arming
+from auditd.service.watching.listening import Ear, Heard, Listener
+from auditd.service.watching.scanner import Displaced, Scanner, Tally
+from auditd.service.watching.sight import Sight
 from auditd.settings import ScheduleSettings
 
 #: Seconds until all is armed anew; if that goes on, more and more.

@@ -18,10 +18,10 @@ from auditd.archive.rows import ScrubTurn
 from auditd.archive.state import Fingerprint
 from auditd.errors import StoreError
 from auditd.service.bell import Bell
-from auditd.service.cancellation import in_thread
 from auditd.service.logging import Events
-from auditd.service.queue import Job, Urgency
-from auditd.service.recorder import Recorder
+from auditd.service.reading.cancellation import in_thread
+from auditd.service.reading.queue import Job, Urgency
+from auditd.service.recording.recorder import Recorder
 from auditd.settings import ScheduleSettings
 
 _DAY_SECONDS: Final = 86_400.0

@@ -24,7 +24,7 @@ from auditd.evidence.sets.names import series_of
 from auditd.inspection.request import Checkpoint, HashMode, Promises, carry_on, nobody_promises
 from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
 from auditd.inspection.sets import moves_sets, place_of
-from auditd.service.queue import Job, Urgency
+from auditd.service.reading.queue import Job, Urgency
 from auditd.settings import Root
 
 #: Offers a thread hands over at a time: a hop between threads costs as much as reading a small file.

@@ -18,7 +18,7 @@ from typing import Final
 
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import GONE, Exclusion
-from auditd.service import mounts
+from auditd.service.watching import mounts
 from auditd.settings import Root
 
 #: With 100,000 directories arming takes 9 s and 30 MB, and half of the watches that a machine of 24 GB allows a user.

@@ -27,13 +27,13 @@ from auditd.inspection.parts import Parts
 from auditd.inspection.request import HashMode, Promises, Request, nobody_promises
 from auditd.inspection.scan import GONE
 from auditd.service.bell import Bell
-from auditd.service.board import Board
-from auditd.service.cancellation import Abandoned, Watch, watched
-from auditd.service.queue import Job, Urgency, WorkQueue
-from auditd.service.recorder import Recorder, Result
-from auditd.service.scanner import Offer, is_known_elsewhere
-from auditd.service.settle import Settler
+from auditd.service.reading.board import Board
+from auditd.service.reading.cancellation import Abandoned, Watch, watched
+from auditd.service.reading.queue import Job, Urgency, WorkQueue
+from auditd.service.reading.settle import Settler
+from auditd.service.recording.recorder import Recorder, Result
 from auditd.service.systemd import Notifier
+from auditd.service.watching.scanner import Offer, is_known_elsewhere
 from auditd.settings import InspectSettings, ScheduleSettings
 
 #: What may pass between two turns of the loop when nothing happens and no watchdog asks for more.

@@ -29,11 +29,11 @@ from auditd.evidence.sets.record import SetEvidence, set_line
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
 from auditd.inspection.request import HashMode
-from auditd.service import alerts, mount_alerts
 from auditd.service.bell import Bell
-from auditd.service.evidence_log import EvidenceLog
 from auditd.service.logging import Events, path_fields
-from auditd.service.queue import Job
+from auditd.service.reading.queue import Job
+from auditd.service.recording import alerts, mount_alerts
+from auditd.service.recording.evidence_log import EvidenceLog
 
 #: First and longest wait in seconds before a store or log that failed is tried again.
 _RETRY_FIRST_SECONDS: Final = 1.0

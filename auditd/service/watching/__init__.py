@@ -1,0 +1,1 @@
+"""The daemon's eyes: each root is kept in sight, scanned, and scanned again; what is due is offered to the scheduler."""
