@@ -1,9 +1,10 @@
 """What need not be kept, and how it goes without breaking the chain.
 
 Kept for good: of each artifact the last record that settled the matter, the last one with the digest of the whole file
-(made here and made elsewhere counted apart), the first one with the digest of its present state, which every later
-reading is held against, every record that raised or changed an alert, and what is known of
-an artifact by. Everything else goes once it is older than the retention, except what is still to be written into the
+(made here and made elsewhere counted apart), what every later reading of its present state is held against (the first
+one with the digest of this state, and of any other state the last one and the last one with the digest: see
+:class:`auditd.evidence.history.Earlier`), every record that raised or changed an alert, and what is known of an
+artifact by. Everything else goes once it is older than the retention, except what is still to be written into the
 log. Links stay, marked, as long as an older record stays: the chain can then be walked from end to end. Those before
 the oldest record go, and the value of the last of them becomes the anchor that the walk begins with.
 """
@@ -36,6 +37,14 @@ AND NOT (final = 1 AND hashed = 1 AND imported = 0
         SELECT 1 FROM evidence AS first WHERE first.path = old.path AND first.sequence < old.sequence
         AND first.final = 1 AND first.hashed = 1 AND first.imported = 0
         AND substr(first.identity, instr(first.identity, ' ')) = substr(old.identity, instr(old.identity, ' '))))
+AND NOT (final = 1 AND imported = 0 AND EXISTS (
+    SELECT 1 FROM artifacts WHERE artifacts.path = old.path
+    AND substr(artifacts.identity, instr(artifacts.identity, ' ')) <> substr(old.identity, instr(old.identity, ' '))
+    AND NOT EXISTS (
+        SELECT 1 FROM evidence AS later WHERE later.path = old.path AND later.sequence > old.sequence
+        AND later.final = 1 AND later.imported = 0 AND later.hashed >= old.hashed
+        AND substr(later.identity, instr(later.identity, ' '))
+            <> substr(artifacts.identity, instr(artifacts.identity, ' ')))))
 ORDER BY sequence LIMIT ?
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from auditd.archive.state import Known
 from auditd.evidence.record import Evidence, Severity
@@ -16,6 +16,10 @@ Untold: TypeAlias = AlertEvent | Literal["alert_raised alert_cleared"]
 ClearedAs: TypeAlias = Literal["repaired", "removed", "superseded", "configuration"]
 Scope: TypeAlias = Literal["header", "full"]
 Fact: TypeAlias = str | int | None
+
+
+#: The fact of an alert that another one speaks for; it is in none of its events, since it has none.
+QUIET: Final = "quiet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,11 @@ class Alert:
     cleared_as: ClearedAs | None = None
     untold: Untold | None = None
     alert_id: int | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether an alert on its mount speaks for it: it is neither repeated nor told when it is cleared."""
+        return bool(self.facts.get(QUIET))
 
     @property
     def key(self) -> tuple[str, str]:

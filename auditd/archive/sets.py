@@ -42,6 +42,15 @@ def names_at(connection: sqlite3.Connection, place: bytes) -> list[bytes]:
     return [name for (name,) in connection.execute("SELECT name FROM sets WHERE place = ? ORDER BY name", (place,))]
 
 
+def places(connection: sqlite3.Connection, directory: bytes, first: bytes, end: bytes) -> list[bytes]:
+    """The places at ``directory`` and below it, the half-open range of whose paths is given, of which sets are known."""
+    rows = connection.execute(
+        "SELECT DISTINCT place FROM sets WHERE place = ? OR (place >= ? AND place < ?) ORDER BY place",
+        (directory, first, end),
+    )
+    return [place for (place,) in rows]
+
+
 def forget(connection: sqlite3.Connection, name: bytes, alerts: Iterable[Alert]) -> None:
     """A set is gone."""
     connection.execute("DELETE FROM sets WHERE name = ?", (name,))

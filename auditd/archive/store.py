@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from auditd.archive import pruning, scrubbing, sets, statements
 from auditd.archive.connection import connect_reader, connect_writer, take_lock
@@ -69,6 +69,13 @@ def _seen(record: bytes | None) -> Seen | None:
         return None if record is None else Seen.of(decode(record))
     except RecordError:
         return None
+
+
+class Unlogged(NamedTuple):
+    """A record whose line is not known to stand in the log; None if it is damaged, which ``verify`` names."""
+
+    sequence: int
+    evidence: Evidence | None
 
 
 class Store:
@@ -210,9 +217,13 @@ class Store:
         kept = divide(encoded(entry.evidence))
         return self._change(lambda connection: statements.record(connection, entry, kept))
 
-    def unlogged(self, after: int = 0) -> Iterator[Stored]:
-        """The records after sequence number ``after`` that are not known to stand in the log, in order."""
-        return self._stored("logged = 0", (), after)
+    def unlogged(self, after: int = 0) -> Iterator[Unlogged]:
+        """The records after sequence number ``after`` that are not known to stand in the log, in order.
+
+        A damaged one is no error here: it has no line, and must not keep the others from theirs.
+        """
+        for sequence, _, found in self._following("logged = 0", (), after):
+            yield Unlogged(sequence, None if isinstance(found, RecordError) else found)
 
     def mark_logged(self, last: int) -> None:
         """The lines of all records up to sequence number ``last`` are on the disk."""
@@ -252,9 +263,17 @@ class Store:
         return Earlier(**{role: seen_by[sequence] for role, (sequence, _) in found.items()})
 
     def _stored(self, where: str, values: tuple[object, ...], after: int) -> Iterator[Stored]:
+        for sequence, path, found in self._following(where, values, after):
+            if isinstance(found, RecordError):
+                raise StoreError(f"{printable(self.path)}: record {sequence} is damaged: {found}") from found
+            yield Stored(sequence, path, found)
+
+    def _following(
+        self, where: str, values: tuple[object, ...], after: int
+    ) -> Iterator[tuple[int, bytes, Evidence | RecordError]]:
         """One at a time: a record may be large, and others may come while it is looked at."""
 
-        def following(connection: sqlite3.Connection) -> Stored | None:
+        def following(connection: sqlite3.Connection) -> tuple[int, bytes, Evidence | RecordError] | None:
             row = connection.execute(
                 f"SELECT sequence, path, record, place, rows FROM evidence WHERE {where} AND sequence > ?"  # noqa: S608
                 " ORDER BY sequence LIMIT 1",
@@ -263,13 +282,13 @@ class Store:
             if row is None:
                 return None
             try:
-                return Stored(row[0], row[1], decode(statements.content(connection, row[2:])))
+                return row[0], row[1], decode(statements.content(connection, row[2:]))
             except RecordError as error:
-                raise StoreError(f"{printable(self.path)}: record {row[0]} is damaged: {error}") from error
+                return row[0], row[1], error
 
         while item := self._call(following):
             yield item
-            after = item.sequence
+            after = item[0]
 
     def prune(self, before: float, after: int = 0) -> pruning.Pruned:
         """Take away some of the records older than ``before`` (wall-clock seconds) that nothing needs.
@@ -361,6 +380,10 @@ class Store:
     def sets_at(self, place: bytes) -> list[bytes]:
         """The names of the sets that are known of a place."""
         return self._call(lambda connection: sets.names_at(connection, place))
+
+    def set_places(self, directory: bytes) -> list[bytes]:
+        """The places at and below ``directory`` of which sets are known."""
+        return self._call(lambda connection: sets.places(connection, directory, *below(directory)))
 
     def forget_set(self, name: bytes, alerts: Iterable[Alert]) -> None:
         """A set is gone: store its alerts, cleared."""

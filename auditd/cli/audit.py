@@ -169,6 +169,8 @@ class _Audit:
             if os.path.isdir(path):
                 self.take_sets(self.stores.models(os.path.abspath(path), checkpoint))
                 for standing in self.stores.survey(os.path.abspath(path), checkpoint):
+                    if standing.kind == "unreadable":
+                        self.statuses.add(Status.NOT_SEEN)
                     if standing.kind in _STANDINGS:
                         self.notes.append(f"{printable(standing.path)}: {standing.message}")
 

@@ -306,6 +306,8 @@ class _Reading:
     def _read_again(self) -> None:
         """Read all of it a second time: a host whose memory fails reads it differently each time."""
         sha = hashlib.sha256()
+        # What is not confirmed is not published: a stop on the way leaves the digests unknown.
+        self._known = replace(self._known, after=None, identity="unverified")
         self._read_apart += self._descriptor.offset
         self._descriptor.offset = 0
         for _, piece, _ in self._pieces():

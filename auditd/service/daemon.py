@@ -276,6 +276,7 @@ class Generation:
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
         paths = [os.fsencode(root.path) for root in settings.roots]
+        recorder.after_saying = self._changed.ring
         sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, paths)
         scheduler = Scheduler(
             rules=rules,
@@ -465,7 +466,8 @@ class Generation:
             len(self._parts.scheduler.settler),
             recorder.store_trouble.reason,
             recorder.log_trouble.reason,
-            [(root.state, root.scanned_at, root.pass_at) for root in board.roots],
+            recorder.said,
+            [(root.state, root.scanned_at, root.pass_at, root.tally) for root in board.roots],
             int(time.time() / _MINUTE),
         )
 

@@ -51,6 +51,7 @@ def test_every_bit_of_one_record() -> None:
         assert problems(flipped, as_bundle=False)
 
 
+@pytest.mark.system
 def test_every_bit_of_a_bundle() -> None:
     content = bundle(OTHER, RECORD)
     for flipped in flips(content):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,14 @@ from msgspec.structs import replace
 
 from auditd.archive.connection import reading
 from auditd.archive.pruning import unneeded
-from auditd.archive.state import Known
+from auditd.archive.rows import Entry
+from auditd.archive.state import Fingerprint, Known
 from auditd.archive.store import Store
+from auditd.evidence.history import Earlier
 from auditd.evidence.record import Evidence
-from tests.archive.stores import alert_of, at, broken, entry, final, gguf_with, look, tampered
+from auditd.inspection.inspector import inspect
+from auditd.inspection.request import HashMode, Request
+from tests.archive.stores import PRODUCER, alert_of, at, broken, entry, final, gguf_with, look, tampered
 from tests.support import models
 
 PLAIN = look(models.gguf())
@@ -111,6 +116,56 @@ def test_alerts_and_what_is_known_by_stay(kept: Kept) -> None:
         kept.store._change(lambda connection: connection.execute("DELETE FROM alerts"))
         assert kept.prune(day(300)) == 1
         assert kept.left == [1, 4]  # it raised an alert, whatever became of that
+
+
+class Changing:
+    """A file whose weights change, and its records in a store, one a day."""
+
+    def __init__(self, kept: Kept, path: Path) -> None:
+        self.path = os.fsencode(path)
+        self._kept = kept
+        self._count = 0
+
+    @property
+    def state(self) -> Fingerprint:
+        return Fingerprint.of_status(os.stat(self.path))
+
+    def write(self, weights: bytes) -> None:
+        """Another state: the modification time says so, however coarse the clock is."""
+        with open(self.path, "wb") as file:
+            file.write(models.gguf()[:-32] + weights)
+        os.utime(self.path, (self._count, self._count))
+
+    def look(self, mode: HashMode, earlier: Earlier | None = None) -> Evidence:
+        return inspect(Request(self.path, PRODUCER, hash_mode=mode, earlier=earlier))
+
+    def record(self, *modes: HashMode) -> None:
+        for mode in modes:
+            self._count += 1
+            made = at(self.look(mode), recorded_at=f"2024-01-{self._count:02}T00:00:00Z")
+            known = Known(fingerprint=self.state, evidence_id=made.evidence_id)
+            self._kept.store.record(Entry(self.path, made, known, ()))
+
+
+def test_what_a_change_is_told_against_stays_as_long_as_the_state(kept: Kept, tmp_path: Path) -> None:
+    file = Changing(kept, tmp_path / "changing.gguf")
+    file.write(b"\1" * 32)
+    file.record("full", "full", "header", "header")
+    file.write(b"\2" * 32)
+    file.record("full", "full", "header", "header")
+
+    def changes() -> list[str]:
+        return [each.code for each in file.look("full", kept.store.earlier(file.path, file.state)).findings]
+
+    assert "weights_changed" in changes()
+    assert kept.prune(day(300)) == 3
+    # Of the state before: the last digest and the last look. Of this one: the first digest, the last, the last look.
+    assert kept.left == [2, 4, 5, 6, 8]
+    assert "weights_changed" in changes()
+    file.write(b"\3" * 32)
+    file.record("full")
+    assert kept.prune(day(300)) == 3
+    assert kept.left == [6, 8, 9]  # that state is over, and so is what it was held against
 
 
 def test_what_is_not_in_the_log_yet_stays(kept: Kept) -> None:

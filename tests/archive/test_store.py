@@ -118,6 +118,14 @@ def test_lines_that_were_not_written(path: str) -> None:
         assert [item.sequence for item in store.unlogged()] == sequences[2:]
 
 
+def test_a_damaged_record_keeps_no_other_from_its_line(path: str) -> None:
+    with Store(path, writer=True) as store:
+        ids = [item.evidence.evidence_id for item in map(entry, range(3)) if store.record(item)]
+        store._change(lambda c: c.execute("UPDATE evidence SET record = x'00' WHERE sequence = 2"))
+        found = [(item.sequence, item.evidence and item.evidence.evidence_id) for item in store.unlogged()]
+    assert found == [(1, ids[0]), (2, None), (3, ids[2])]
+
+
 def test_an_alert_from_raised_to_cleared(path: str) -> None:
     with Store(path, writer=True) as store:
         store.put_alerts([alert(), alert(b"/other", told_at=99.0)])

@@ -79,6 +79,7 @@ def altered(value: Any) -> Iterator[tuple[str, Any]]:
         yield "NULL AND ?", 0
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("table", TABLES)
 def test_every_bit_of_every_column(memory: sqlite3.Connection, table: str) -> None:
     names = [row[1] for row in memory.execute(f"PRAGMA table_info({table})")]
@@ -115,6 +116,7 @@ def test_every_row_that_is_taken_away(memory: sqlite3.Connection, table: str) ->
         memory.execute("ROLLBACK TO before")
 
 
+@pytest.mark.system
 def test_every_bit_of_the_file(store: Path, tmp_path: Path) -> None:
     """Of a file that is read at all, what SQLite hands out is what was written; its free space is nobody's."""
     content = store.read_bytes()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from auditd.errors import InspectionStopped
 from auditd.evidence.history import Earlier, Seen
 from auditd.evidence.promise import Algorithm, Promise, Reference, Remark
 from auditd.evidence.record import Evidence
@@ -184,6 +185,31 @@ def test_a_host_that_reads_differently_each_time(tmp_path: Path, monkeypatch: py
     assert (evidence.outcome, evidence.coverage.digest.status) == ("partial", "partial")
     assert evidence.error is not None
     assert (evidence.error.code, evidence.error.category) == ("execution_failure", "host")
+
+
+def test_a_stop_in_the_second_reading_leaves_the_digests_unknown(tmp_path: Path) -> None:
+    path = large(tmp_path)
+    said = promised(("sha256", "ab" * 32))
+    calls = 0
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    def stop() -> None:
+        nonlocal calls
+        calls -= 1
+        if not calls:
+            raise InspectionStopped("enough")
+
+    request = Request(path, PRODUCER, hash_mode="expected", promises=lambda *_: said)
+    assert inspect(request, count).verdict == "mismatch"
+    # The last checkpoint stands before the second comparison of identities.
+    evidence = inspect(request, stop)
+    assert (evidence.outcome, evidence.verdict) == ("partial", "unknown")
+    assert (evidence.artifact.sha256, evidence.read.header_sha256) == (None, None)
+    assert (evidence.identity.status, evidence.identity.after) == ("unverified", None)
+    assert "digest_mismatch" not in codes(evidence)
 
 
 def test_a_look_at_the_header_stands_against_the_digest_that_is_known(tmp_path: Path) -> None:

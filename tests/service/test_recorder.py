@@ -15,6 +15,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from auditd.archive.rows import Entry
 from auditd.archive.state import Fingerprint, Known, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
@@ -24,8 +25,9 @@ from auditd.service.reading.queue import Job
 from auditd.service.recording import alerts
 from auditd.service.recording.alerts import Policy
 from auditd.service.recording.evidence_log import EvidenceLog
-from auditd.service.recording.recorder import Recorder, Result
+from auditd.service.recording.recorder import FoundSet, Recorder, Result
 from tests.support.records import evidence, finding
+from tests.support.sets import only, sharded
 
 PATH = b"/srv/models/a.gguf"
 SEEN = Fingerprint(1, 2, 96, 4, 5)
@@ -71,6 +73,14 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def a_set(tmp_path: Path) -> FoundSet:
+    directory = tmp_path / "set"
+    directory.mkdir()
+    sharded(directory, ["a"], ["b"])
+    return FoundSet(b"/srv/a", only(directory), "state")
 
 
 def record(*findings: Finding, number: int = 0, **changes: Any) -> Evidence:
@@ -273,6 +283,57 @@ async def test_lines_that_may_be_lost_are_written_again(desk: Desk, monkeypatch:
     assert list(desk.store.unlogged()) == []
     assert len(desk.log.read_bytes().splitlines()) == 2
     assert desk.heard.names[-2:] == ["log_failed", "log_recovered"]
+
+
+async def test_lines_of_sets_that_do_not_reach_the_disk_take_no_other_line_with_them(
+    desk: Desk, a_set: FoundSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desk.recorder.record(result(record()))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, os.strerror(5))))
+        await desk.recorder.record_sets(b"/srv", [a_set])
+    # The disk lost what it was given, and says no more of it.
+    os.truncate(desk.log, 0)
+    await desk.recorder.settle_log()
+    assert list(desk.store.unlogged()) == []
+    assert desk.store.unlogged_sets() == []
+    schemas = sorted(json.loads(line)["schema"] for line in desk.log.read_text().splitlines())
+    assert schemas == ["model-auditd/evidence/1", "model-auditd/set-evidence/1"]
+    assert desk.heard.names[-1] == "log_recovered"
+
+
+async def test_a_damaged_record_without_a_line_holds_nothing_up(desk: Desk) -> None:
+    desk.store.record(Entry(PATH, record(), Known(), ()))
+    desk.store._change(lambda connection: connection.execute("UPDATE evidence SET record = x'00'"))
+    with trio.fail_after(5):
+        await desk.recorder.catch_up()
+        await desk.recorder.record(result(record(number=1)))
+    await desk.recorder.settle_log()
+    assert list(desk.store.unlogged()) == []
+    assert len(desk.log.read_bytes().splitlines()) == 1
+    assert desk.heard.names == ["inspection_finished"]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+async def test_sets_that_were_stored_before_the_store_failed_are_said(
+    desk: Desk, a_set: FoundSet, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    others = [a_set, a_set._replace(name=b"/srv/b"), a_set._replace(name=b"/srv/c")]
+    store, tries = Store.record_set, 0
+
+    def fail_at_the_second(self: Store, entry: Any) -> None:
+        nonlocal tries
+        tries += 1
+        if tries != 2 or committed:
+            store(self, entry)
+        if tries == 2:
+            raise StoreError("disk full")
+
+    monkeypatch.setattr(Store, "record_set", fail_at_the_second)
+    desk.recorder.store_trouble._wait = 0.01
+    await desk.recorder.record_sets(b"/srv", others)
+    assert desk.store.sets_at(b"/srv") == [each.name for each in others]
+    assert [name for name in desk.heard.names if name == "set_judged"] == 3 * ["set_judged"]
 
 
 async def test_other_settings_end_the_waiting(desk: Desk) -> None:

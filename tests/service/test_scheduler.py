@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -282,6 +283,81 @@ async def test_a_mount_that_swallowed_two_threads_is_left_alone(bench: Bench) ->
         bench.scheduler._work.ring()
         await bench.until(lambda: bench.board.inspections == 1)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may see into every directory")
+async def test_a_file_that_cannot_be_seen_is_not_removed(bench: Bench) -> None:
+    job = bench.job()
+    closed = bench.model.parent
+    closed.chmod(0)
+    try:
+        assert bench.scheduler._status_of(job) is None
+    finally:
+        closed.chmod(0o700)
+
+
+async def test_a_file_that_cannot_be_asked_about_is_not_removed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.lstat
+
+    def lstat(path: Any, **more: Any) -> os.stat_result:
+        if os.fsencode(path) == os.fsencode(bench.model):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, **more)
+
+    job = bench.job()
+    bench.scheduler.queue.put(job)
+    monkeypatch.setattr(os, "lstat", lstat)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.work)
+        await bench.until(lambda: bench.board.outcomes)
+        nursery.cancel_scope.cancel()
+    assert bench.board.outcomes == {"unavailable": 1}
+    assert bench.store.known(job.path) is not None
+
+
+async def test_a_second_look_gives_way_to_a_digest_and_that_to_a_header(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = {name: bench.model.with_name(f"{name}.gguf") for name in ("a", "b", "c")}
+    for path in paths.values():
+        path.write_bytes(gguf())
+    jobs = {
+        name: Job(os.fsencode(path), 0, Fingerprint.of_status(path.stat()), "change", urgency)
+        for (name, path), urgency in zip(paths.items(), (Urgency.RECHECK, Urgency.DIGEST, Urgency.HEADER), strict=True)
+    }
+    order: list[str] = []
+    real = inspect
+
+    def slow(request: Any, checkpoint: Any, progress: Any) -> Any:
+        name = Path(os.fsdecode(request.path)).stem
+        later = {"a": "b", "b": "c"}.get(name)
+        asked = False
+
+        def at_a_chunk() -> None:
+            nonlocal asked
+            if later is not None and not asked:
+                asked = True
+                trio.from_thread.run_sync(bench.scheduler.queue.put, jobs[later])
+                trio.from_thread.run_sync(bench.scheduler.scanned)
+                watch = bench.board.reading[-1][1]
+                for _ in range(2000):
+                    if watch._held_by is not None:
+                        break
+                    time.sleep(0.005)
+            checkpoint()
+
+        evidence = real(request, at_a_chunk, progress)
+        order.append(name)
+        return evidence
+
+    monkeypatch.setattr(module, "inspect", slow)
+    bench.scheduler.queue.put(jobs["a"])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scheduler.turn, bench.fed, None)
+        nursery.start_soon(bench.scheduler.work)
+        await bench.until(lambda: bench.board.inspections == 3)
+        nursery.cancel_scope.cancel()
+    assert order == ["c", "b", "a"]
 
 
 async def test_a_stop_reaches_an_inspection_that_is_held(bench: Bench) -> None:

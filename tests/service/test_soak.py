@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 import trio
 
 from auditd.service.watching.scanner import Scanner
 from tests.soak.life import Life
+
+pytestmark = pytest.mark.system
 
 #: A life with reloads, restarts, faults and roots that go in it.
 SEED = 3

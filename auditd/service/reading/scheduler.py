@@ -233,23 +233,26 @@ class Scheduler:
         """Inspect what may take hours; headers of changed files that become due meanwhile come first."""
         watch = Watch(self._limits.inspection_seconds)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._give_way, watch)
+            # What is more urgent comes first: headers, and for a mere second look the digests that are wanted, too.
+            nursery.start_soon(self._give_way, watch, Urgency(job.urgency - 1))
             await self._inspect(job, watch)
             nursery.cancel_scope.cancel()
 
-    async def _give_way(self, watch: Watch) -> NoReturn:
-        """Hold the long inspection, descriptor and state kept, while headers are read: one inspection reads at a time."""
+    async def _give_way(self, watch: Watch, least: Urgency) -> NoReturn:
+        """Hold the long inspection, descriptor and state kept, while others are read: one inspection reads at a time."""
         token = trio.lowlevel.current_trio_token()
         while True:
             await self._work.wait()
-            if not self.queue.has_urgent(Urgency.HEADER):
+            if not self.queue.has_urgent(least):
                 continue
             waits = trio.Event()
             watch.hold(partial(token.run_sync_soon, waits.set))
             try:
                 await waits.wait()
-                while (urgent := self.queue.take_urgent(Urgency.HEADER)) is not None:
-                    await self._inspect(urgent)
+                while (urgent := self.queue.take_urgent(least)) is not None:
+                    await (
+                        self._inspect(urgent) if urgent.urgency is Urgency.HEADER else self._inspect_at_leisure(urgent)
+                    )
                     self._turn.ring()
                     await trio.lowlevel.checkpoint_if_cancelled()
             finally:
@@ -274,7 +277,7 @@ class Scheduler:
     async def _attempted(self, job: Job, watch: Watch) -> _Attempt:
         if self._board.lost_devices.count(job.seen.device) >= _MOST_LOST_ON_A_DEVICE:
             # Its mount swallows every thread; the next scan offers it again.
-            return Need.LATER
+            return None
         reading = (job, watch)
         self._board.reading.append(reading)
         try:
@@ -388,8 +391,7 @@ class Scheduler:
         evidence = self._look(job, rules, asked, watch, promise)
         if isinstance(evidence, _Failed):
             return evidence
-        if evidence.outcome == "unavailable" and not os.path.lexists(job.path):
-            self._gone(job)
+        if evidence.outcome == "unavailable" and self._status_of(job) == "gone":
             return None
         return Result(job, evidence, asked, rules.hash, watch.interrupted, promise)
 

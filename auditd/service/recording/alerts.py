@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from auditd.archive.rows import Alert, ClearedAs, Fact, Scope
+from auditd.archive.rows import QUIET, Alert, ClearedAs, Fact, Scope
 from auditd.archive.state import is_final
 from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence, Finding, Severity
@@ -153,6 +153,8 @@ def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact
     One that nobody heard of yet is said to have been raised, first, and keeps the facts that it was raised with.
     """
     unheard = alert.untold == "alert_raised"
+    if alert.is_quiet:
+        return replace(alert, cleared_at=now, cleared_as=cleared_as, untold=None)
     return replace(
         alert,
         facts=alert.facts if unheard else {**alert.facts, **(facts or {})},
@@ -163,8 +165,8 @@ def clear(alert: Alert, cleared_as: ClearedAs, now: float, facts: dict[str, Fact
 
 
 def repeat(alert: Alert, now: float) -> Alert:
-    """The alert, to be said again."""
-    return replace(alert, told_at=now, untold="alert_repeated")
+    """The alert, to be said again; one that another speaks for only waits anew."""
+    return replace(alert, told_at=now, untold=None if alert.is_quiet else "alert_repeated")
 
 
 def by_policy(alert: Alert, severity: Severity | None, policy: Policy, now: float) -> Alert | None:
@@ -199,6 +201,8 @@ def _merge(standing: Alert | None, fresh: Alert) -> Alert | None:
         return fresh
     if standing.figures == fresh.figures:
         return None
+    if standing.is_quiet:
+        fresh = replace(fresh, facts={**fresh.facts, QUIET: 1})
     return replace(
         fresh,
         alert_id=standing.alert_id,
@@ -206,5 +210,5 @@ def _merge(standing: Alert | None, fresh: Alert) -> Alert | None:
         # What the header alone shows once is shown by the header alone for good.
         scope="header" if "header" in {standing.scope, fresh.scope} else "full",
         # An alert that nobody was told of yet is raised, not changed.
-        untold="alert_raised" if standing.untold == "alert_raised" else "alert_changed",
+        untold=None if standing.is_quiet else "alert_raised" if standing.untold == "alert_raised" else "alert_changed",
     )

@@ -8,11 +8,12 @@ each time their number has doubled.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from auditd.archive.rows import Alert, AlertEvent, ClearedAs
+from auditd.archive.rows import QUIET, Alert, AlertEvent, ClearedAs
+from auditd.service.recording.alerts import clear
 
 #: Findings that say that content is another than it should be.
 CODES: Final = frozenset({"digest_mismatch", "silent_corruption", "unstable_read"})
@@ -37,23 +38,35 @@ def mount_point(path: bytes) -> bytes:
     return place or b"/"
 
 
-def fold(changes: list[Alert], standing: Alert | None, place: bytes, code: str, total: int, now: float) -> list[Alert]:
-    """The changes of one file's alerts with what they do to the alert on its mount.
+def fold(
+    changes: list[Alert], others: Iterable[Alert], standing: Alert | None, place: bytes, code: str, now: float
+) -> list[Alert]:
+    """The changes of one file's alerts with what they do to the alert on its mount, and it to those of other files.
 
-    ``standing`` is the open alert on the mount at ``place``, ``total`` how many files have ``code`` once ``changes``
-    are stored; ``now`` is wall-clock seconds.
+    ``others`` are the open alerts of other files of the mount with ``code``, ``standing`` is the open alert on the
+    mount at ``place``; ``now`` is wall-clock seconds.
     """
+    others = list(others)
+    mine = [alert for alert in changes if alert.code == code and not alert.cleared_at]
+    total = len(others) + len(mine)
     if total < MANY:
-        return changes if standing is None else [*changes, cleared(standing, _reason(changes, code), now)]
-    quiet = [
-        replace(alert, untold=None) if alert.code == code and alert.untold == "alert_raised" else alert
-        for alert in changes
-    ]
-    source = next((alert for alert in changes if alert.code == code and not alert.cleared_at), None)
-    if source is None:
-        return quiet
-    told = _on_mount(source, standing, place, total, now)
+        ended = [] if standing is None else [cleared(standing, _reason(changes, code), now), *speak_up(others)]
+        return [*changes, *ended]
+    quiet = [_hushed(alert) if alert in mine and alert.untold else alert for alert in changes]
+    told = _on_mount(mine[0], standing, place, total, now) if mine else None
     return quiet if told is None else [*quiet, told]
+
+
+def _hushed(alert: Alert) -> Alert:
+    return replace(alert, untold=None, facts={**alert.facts, QUIET: 1})
+
+
+def speak_up(alerts: Iterable[Alert]) -> Iterator[Alert]:
+    """Those that nobody speaks for any more: each is raised now."""
+    for alert in alerts:
+        if alert.is_quiet:
+            facts = {name: fact for name, fact in alert.facts.items() if name != QUIET}
+            yield replace(alert, facts=facts, untold="alert_raised")
 
 
 def _on_mount(source: Alert, standing: Alert | None, place: bytes, total: int, now: float) -> Alert | None:
@@ -61,7 +74,7 @@ def _on_mount(source: Alert, standing: Alert | None, place: bytes, total: int, n
     if standing is not None and standing.figures == figures:
         return None
     facts: Mapping[str, str | int | None] = {
-        **source.facts,
+        **{name: fact for name, fact in source.facts.items() if name != QUIET},
         "size": None,
         "sha256": None,
         "format": None,
@@ -93,4 +106,4 @@ def _reason(changes: list[Alert], code: str) -> ClearedAs:
 
 def cleared(standing: Alert, cleared_as: ClearedAs, now: float) -> Alert:
     """The alert on a mount whose files are few again."""
-    return replace(standing, cleared_at=now, cleared_as=cleared_as, untold="alert_cleared")
+    return clear(standing, cleared_as, now)

@@ -152,6 +152,9 @@ class Recorder:
         self._deciding = threading.Lock()
         #: Changes that the store did not take and that are waiting for their next try.
         self._refused = 0
+        #: How many alert events and judged sets were said, and whom to call after each.
+        self.said = 0
+        self.after_saying: Callable[[], None] = lambda: None
 
     @property
     def log_path(self) -> str:
@@ -225,7 +228,7 @@ class Recorder:
                 self._policy,
                 now,
                 deeper_look_follows=evidence.read.scope != "full" and self._following(known, result) is Need.DIGEST,
-                deeper_look_stands=known.mode == "full",
+                deeper_look_stands=known.mode == "full" or known.hashed_at is not None,
             )
             changes = self._fold(job.path, changes, now)
         self.store.record(Entry(job.path, evidence, known, tuple(changes)))
@@ -235,13 +238,17 @@ class Recorder:
         """Many files of one mount that are not what they were make one alert."""
         for code in sorted({alert.code for alert in changes} & mount_alerts.CODES):
             place = mount_alerts.mount_point(path)
-            before = [alert for alert in self.store.alerts_below(place, code) if alert.rule != mount_alerts.RULE]
-            ended = {alert.alert_id for alert in changes if alert.cleared_at and alert.code == code}
-            raised = sum(alert.alert_id is None and alert.code == code for alert in changes)
-            total = len(before) - len(ended) + raised
+            below = [alert for alert in self.store.alerts_below(place, code) if alert.path != path]
+            others = [alert for alert in below if alert.rule != mount_alerts.RULE]
             standing = [alert for alert in self.store.open_alerts(place) if alert.rule == mount_alerts.RULE]
             of_code = next((alert for alert in standing if alert.code == code), None)
-            changes = mount_alerts.fold(changes, of_code, place, code, total, now)
+            # What the file has and does not change counts as well.
+            unchanged = [
+                alert
+                for alert in self.store.open_alerts(path)
+                if alert.code == code and alert.alert_id not in {change.alert_id for change in changes}
+            ]
+            changes = mount_alerts.fold(changes, [*others, *unchanged], of_code, place, code, now)
         return changes
 
     # --- the ways to fail --------------------------------------------------------------------------------
@@ -337,9 +344,11 @@ class Recorder:
         if self._reopen_wanted:
             self._log.reopen()
             self._reopen_wanted = False
-        for stored in self.store.unlogged(self._written):
-            self._log.write(line(stored.evidence))
-            self._written = stored.sequence
+        for unlogged in self.store.unlogged(self._written):
+            # A damaged record is passed over, and marked like a line: it will never have one.
+            if unlogged.evidence is not None:
+                self._log.write(line(unlogged.evidence))
+            self._written = unlogged.sequence
             self._unmarked += 1
             if self._unmarked >= _MARK_EVERY:
                 self._mark()
@@ -348,14 +357,17 @@ class Recorder:
             # Only what is on the disk shows that the log works again.
             self._mark()
 
-    def _mark(self) -> None:
-        self._follow_store()
+    def _sync(self) -> None:
         try:
             self._log.sync()
         except OSError:
-            # What was written since the last time may be lost, and is written again.
+            # The kernel says it once. What was written since the last time may be lost, and is written again.
             self._written, self._unmarked = self._marked, 0
             raise
+
+    def _mark(self) -> None:
+        self._follow_store()
+        self._sync()
         if self._written > self._marked:
             self.store.mark_logged(self._written)
         self._marked = self._written
@@ -414,27 +426,28 @@ class Recorder:
 
     async def record_sets(self, place: bytes, found: Sequence[FoundSet]) -> None:
         """Make what changed about the sets of a place durable and public; sets that are not found are no more."""
-        changed = await self._until_stored(partial(self._store_sets, place, found))
-        for evidence in changed:
+        changed: dict[bytes, SetEvidence] = {}
+        await self._until_stored(partial(self._store_sets, place, found, changed))
+        for evidence in changed.values():
             self._say_set(evidence)
         if changed:
             await self.write_set_lines()
         await self.tell_alerts()
 
-    def _store_sets(self, place: bytes, found: Sequence[FoundSet]) -> list[SetEvidence]:
+    def _store_sets(self, place: bytes, found: Sequence[FoundSet], changed: dict[bytes, SetEvidence]) -> None:
+        """``changed`` outlives a try that fails: what it stored is no change to the next one."""
         now = time.time()
-        changed = []
         with self._deciding:
             for name, evidence, state in found:
                 if self.store.set_state(name) != state:
                     standing = self.store.open_alerts(name)
                     told = alerts.judge(name, standing, evidence, self._policy, now, deeper_look_follows=False)
+                    # Before: a commit that failed may have reached the disk all the same.
+                    changed[name] = evidence
                     self.store.record_set(SetEntry(name, place, evidence, state, tuple(told)))
-                    changed.append(evidence)
             for name in set(self.store.sets_at(place)).difference(each.name for each in found):
                 standing = self.store.open_alerts(name)
                 self.store.forget_set(name, [alerts.clear(alert, "removed", now) for alert in standing])
-        return changed
 
     async def write_set_lines(self) -> None:
         """Write the lines of sets that are committed and not written; what fails is said, and tried again later."""
@@ -445,10 +458,15 @@ class Recorder:
         for evidence in unwritten:
             self._log.write(set_line(evidence))
         if unwritten:
-            self._log.sync()
+            self._sync()
             self.store.mark_sets_logged([evidence.evidence_id for evidence in unwritten])
 
+    def _count_said(self) -> None:
+        self.said += 1
+        self.after_saying()
+
     def _say_set(self, evidence: SetEvidence) -> None:
+        self._count_said()
         part = evidence.set
         self._events.info(
             "set_judged",
@@ -492,6 +510,7 @@ class Recorder:
                 raised.add(alert.alert_id)
 
     def _say_alert_event(self, alert: Alert, event: str) -> None:
+        self._count_said()
         loud = self._events.error if alert.severity == "critical" else self._events.warning
         say = loud if event in _LOUD else self._events.info
         cleared = {"cleared_as": alert.cleared_as} if event == "alert_cleared" else {}
@@ -545,9 +564,12 @@ class Recorder:
         """Alerts on mounts, once those of their files were reviewed."""
         for alert in self.store.all_open_alerts():
             if alert.rule == mount_alerts.RULE:
-                below = self.store.alerts_below(alert.path, alert.code)
-                if sum(each.rule != mount_alerts.RULE for each in below) < mount_alerts.MANY:
-                    self.store.put_alerts([mount_alerts.cleared(alert, "configuration", time.time())])
+                below = [
+                    each for each in self.store.alerts_below(alert.path, alert.code) if each.rule != mount_alerts.RULE
+                ]
+                if len(below) < mount_alerts.MANY:
+                    ended = mount_alerts.cleared(alert, "configuration", time.time())
+                    self.store.put_alerts([ended, *mount_alerts.speak_up(below)])
 
     def _look_again(self, path: bytes) -> None:
         """What its file shows is an alert no more; should the settings make it one again, that is found by a look."""

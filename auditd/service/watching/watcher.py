@@ -204,6 +204,9 @@ class RootKeeper:
         self._looking.ring()
         try:
             return await in_thread(self._limiter, work)
+        except InspectionStopped:
+            # Nothing but cancellation stops it, and here it is delivered.
+            return await trio.sleep_forever()
         finally:
             self._alive_at = None
 
