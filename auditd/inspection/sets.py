@@ -8,7 +8,9 @@ until the next place. Blocking; raises nothing for any content.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from auditd.evidence.record import Evidence
@@ -17,7 +19,8 @@ from auditd.evidence.sets.candidate import Candidate
 from auditd.evidence.sets.facts import SetFacts
 from auditd.evidence.sets.members import MemberFacts
 from auditd.inspection.request import Checkpoint, carry_on
-from auditd.stores.files import Unknown
+from auditd.inspection.scan import GONE
+from auditd.stores.files import Unknown, look_at
 from auditd.stores.named import is_blob
 from auditd.stores.sets import candidates, lone
 from auditd.stores.stores import Stores
@@ -25,6 +28,8 @@ from auditd.stores.stores import Stores
 #: What the index of a set of safetensors files ends with.
 INDEX_SUFFIX: Final = b".safetensors.index.json"
 _REPOSITORY: Final = b"models--"
+#: The directories that a store is told by.
+_STORE_PARTS: Final = (b"manifests", b"blobs", b"refs", b"snapshots")
 
 
 def place_of(path: bytes) -> bytes:
@@ -53,27 +58,55 @@ def sets_of(
     standing_still: bool,
     checkpoint: Checkpoint = carry_on,
 ) -> Iterator[SetFacts]:
-    """Yield the sets of a place as it is now; ``facts_of`` gives what is known of a file. ``Unknown`` if it cannot be seen."""
-    for directory in directories_of(place, checkpoint):
-        for candidate in candidates(directory, checkpoint=checkpoint):
-            members = {entry.name: facts_of(entry.path) for entry in candidate.entries}
-            known = {name: facts for name, facts in members.items() if facts is not None}
-            facts = assess(candidate, known, standing_still=standing_still, pause=checkpoint)
-            if facts is not None:
-                yield facts
+    """Yield the sets of a place as it is now; ``facts_of`` gives what is known of a file.
+
+    Raises ``Unknown``, after those that were found, if there may be others.
+    """
+
+    def by_names() -> Iterator[SetFacts]:
+        for directory in directories_of(place, checkpoint):
+            for candidate in candidates(directory, checkpoint=checkpoint):
+                members = {entry.name: facts_of(entry.path) for entry in candidate.entries}
+                known = {name: facts for name, facts in members.items() if facts is not None}
+                facts = assess(candidate, known, standing_still=standing_still, pause=checkpoint)
+                if facts is not None:
+                    yield facts
+
+    unknown: Unknown | None = None
+    for sets in (by_names(), _models_at(place, stores, checkpoint)):
+        try:
+            yield from sets
+        except Unknown as error:
+            unknown = error
+    if unknown is not None:
+        raise unknown
+
+
+def _models_at(place: bytes, stores: Stores, checkpoint: Checkpoint) -> Iterator[SetFacts]:
     store = stores.rooted_at(place)
     if store is not None:
         yield from store.models(checkpoint)
+        return
+    for part in _STORE_PARTS:
+        path = os.path.join(place, part)
+        status = look_at(path)
+        # A store whose blobs are on a disk that is not mounted is still a store.
+        if status is not None and stat.S_ISLNK(status.st_mode) and not os.path.isdir(path):
+            raise Unknown("a part of a store is a link to nothing that can be seen")
 
 
 def directories_of(place: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[bytes]:
-    """The directories whose names make the sets of a place."""
+    """Yield the directories whose names make the sets of a place; raises ``Unknown`` after them if there may be others."""
     if not place.rpartition(b"/")[2].startswith(_REPOSITORY):
         yield place
         return
-    for directory, _, _ in os.walk(os.path.join(place, b"snapshots")):
+    unseen: list[OSError] = []
+    for directory, _, _ in os.walk(os.path.join(place, b"snapshots"), onerror=unseen.append):
         checkpoint()
         yield directory
+    for error in unseen:
+        if error.errno not in GONE:
+            raise Unknown(str(error)) from error
 
 
 class SetsOnTheWay:
@@ -110,12 +143,11 @@ class SetsOnTheWay:
         """Find out which sets stand in the place, once."""
         if self._candidates or self._place is None or self._wanted:
             return
-        for directory in directories_of(self._place, self._checkpoint):
-            try:
-                self._candidates += candidates(directory, checkpoint=self._checkpoint)
-            except Unknown:
-                # The walk says that it could not be seen.
-                continue
+        # The walk says what could not be seen.
+        with suppress(Unknown):
+            for directory in directories_of(self._place, self._checkpoint):
+                with suppress(Unknown):
+                    self._candidates += candidates(directory, checkpoint=self._checkpoint)
         self._wanted = {entry.path for candidate in self._candidates for entry in candidate.entries}
         # An empty set is known, too.
         self._wanted.add(b"")

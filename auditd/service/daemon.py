@@ -277,7 +277,7 @@ class Generation:
         keepers: list[RootKeeper] = []
         paths = [os.fsencode(root.path) for root in settings.roots]
         recorder.after_saying = self._changed.ring
-        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, paths)
+        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, board.roots)
         scheduler = Scheduler(
             rules=rules,
             schedule=settings.schedule,

@@ -54,6 +54,19 @@ def look_at(path: bytes) -> os.stat_result | None:
         raise Unknown(str(error)) from error
 
 
+def file_at(path: bytes) -> os.stat_result | None:
+    """The regular file that the path leads to, links followed; None if there is none; raises :class:`Unknown`."""
+    status = look_at(path)
+    if status is not None and stat.S_ISLNK(status.st_mode):
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            if error.errno in _NOWHERE:
+                return None
+            raise Unknown(str(error)) from error
+    return status if status is not None and stat.S_ISREG(status.st_mode) else None
+
+
 def leads_nowhere(path: bytes) -> bool:
     """Whether nothing is there, links followed; what cannot be seen may be something."""
     try:

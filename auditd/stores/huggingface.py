@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -192,16 +193,21 @@ class HubRepository:
             yield standing("unfinished", STORE, path, message, status, promise.names)
 
     def models(self, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:
-        """Yield each snapshot as a set; what cannot be read is left to the survey."""
-        try:
-            empty = True
-            for commit in commits(self.home, checkpoint):
-                empty = False
-                yield self._snapshot(commit, checkpoint)
-            if empty:
-                yield self._name_alone(checkpoint)
-        except Unknown:
-            return
+        """Yield each snapshot as a set; raises :class:`Unknown` after them if there may be others."""
+        unknown: Unknown | None = None
+        empty = True
+        for commit in commits(self.home, checkpoint):
+            empty = False
+            try:
+                facts = self._snapshot(commit, checkpoint)
+            except Unknown as error:
+                unknown = error
+                continue
+            yield facts
+        if empty:
+            yield self._name_alone(checkpoint)
+        if unknown is not None:
+            raise unknown
 
     def _name_alone(self, checkpoint: Checkpoint) -> SetFacts:
         revision = min((name for name, _ in refs(self.home, checkpoint)), default=b"")
@@ -230,7 +236,7 @@ class HubRepository:
         cache = os.path.realpath(os.path.dirname(self.home))
         members: list[SetMember] = []
         dangling: list[Entry] = []
-        present = absent = size = 0
+        present = absent = unsized = size = 0
         for entry in entries(self.home, commit, checkpoint):
             if entry.is_link and leads_nowhere(entry.place):
                 absent += 1
@@ -238,6 +244,7 @@ class HubRepository:
                 continue
             member = _member(entry, cache)
             present, size = present + 1, size + (member.size or 0)
+            unsized += member.size is None
             members.extend([member] if present <= LISTED else [])
         wanted = {entry.blob for entry in dangling if entry.blob is not None}
         unfinished = tuple(self._unfinished(checkpoint, wanted)) if wanted else ()
@@ -247,7 +254,7 @@ class HubRepository:
             directory=os.path.join(self.home, b"snapshots", commit),
             members=tuple(members),
             missing=tuple(_missing(entry) for entry in dangling),
-            found=SetFigures(members=present, size=size),
+            found=SetFigures(members=present, size=None if unsized else size),
             missing_count=absent,
             unfinished=unfinished,
             in_progress=bool(unfinished),
@@ -275,7 +282,8 @@ def _member(entry: Entry, cache: bytes) -> SetMember:
     if not path.startswith(cache + b"/"):
         return SetMember(entry.file, entry.path)
     status = status_of(path)
-    return SetMember(entry.file, path, None if status is None else status.st_size)
+    is_file = status is not None and stat.S_ISREG(status.st_mode)
+    return SetMember(entry.file, path, status.st_size if status is not None and is_file else None)
 
 
 def _missing(entry: Entry) -> MissingMember:

@@ -23,10 +23,10 @@ from auditd.stores.files import (
     Unknown,
     carry_on,
     entries_of,
+    file_at,
     head_of,
     is_directory,
     is_file,
-    look_at,
     read_small,
     status_of,
 )
@@ -143,7 +143,7 @@ class OllamaStore:
         """The path of a blob that is there, under the current or the old naming; raises :class:`Unknown`."""
         current = self._blob_path(digest)
         old = os.path.join(self.home, b"blobs", b"sha256:" + digest.encode("ascii"))
-        return next((path for path in (current, old) if look_at(path) is not None), None)
+        return next((path for path in (current, old) if file_at(path) is not None), None)
 
     def survey(self, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:
         """Yield the blobs that are missing, orphaned, unfinished or left over, and the manifests that say nothing."""
@@ -193,13 +193,20 @@ class OllamaStore:
         return f"{done:,} of {total:,} bytes done" if total else "how much of it is done is not known"
 
     def models(self, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:
-        """Yield each model with its layers; what cannot be read or understood is left to the survey."""
-        try:
-            for manifest in manifests(self.home, checkpoint):
-                if manifest.layers is not None:
-                    yield self._set(manifest, list(_once(manifest.layers)))
-        except Unknown:
-            return
+        """Yield each model with its layers; raises :class:`Unknown` after them if there may be others."""
+        unknown: Unknown | None = None
+        for manifest in manifests(self.home, checkpoint):
+            if manifest.layers is None:
+                unknown = Unknown("a manifest, or a directory of them, cannot be read or understood")
+                continue
+            try:
+                facts = self._set(manifest, list(_once(manifest.layers)))
+            except Unknown as error:
+                unknown = error
+                continue
+            yield facts
+        if unknown is not None:
+            raise unknown
 
     def _set(self, manifest: Manifest, layers: list[Layer]) -> SetFacts:
         members: list[SetMember] = []
@@ -207,9 +214,9 @@ class OllamaStore:
         unfinished: list[bytes] = []
         for layer in layers:
             path, digest = self.found_blob(layer.digest), f"sha256:{layer.digest}"
-            status = None if path is None else status_of(path)
+            status = None if path is None else file_at(path)
             if path is not None and status is not None:
-                members.append(SetMember(digest.encode("ascii"), path, status.st_size))
+                members.append(SetMember(digest.encode("ascii"), _itself(path), status.st_size))
                 continue
             missing.append(MissingMember(digest.encode("ascii"), layer.size, digest))
             partial = self._blob_path(layer.digest) + b"-partial"
@@ -227,6 +234,11 @@ class OllamaStore:
             in_progress=bool(unfinished),
             missing_count=len(missing),
         )
+
+
+def _itself(path: bytes) -> bytes:
+    """The file behind a link that has a blob's name; where it is one itself, its directory may still be a link."""
+    return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def _is_ours(name: bytes) -> bool:

@@ -71,7 +71,7 @@ class Store(Source, Protocol):
         """Yield what is missing, orphaned, unfinished or left over."""
 
     def models(self, checkpoint: Checkpoint) -> Iterator[SetFacts]:
-        """Yield each model of the store as a set of files."""
+        """Yield each model of the store as a set of files; raises ``Unknown`` after them if there may be others."""
 
 
 def text_of(raw: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from auditd.evidence.promise import Promise
@@ -71,10 +72,14 @@ class Stores:
                 yield from store.survey(checkpoint)
 
     def models(self, root: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:
-        """Yield the models of the stores at and below ``root`` as sets, one at a time."""
+        """Yield the models of the stores at and below ``root`` as sets, one at a time.
+
+        What cannot be read or understood is left to :meth:`survey`.
+        """
         for path, kind in _tree(root, checkpoint):
             for store in self._rooted(path) if kind == stat.S_IFDIR else ():
-                yield from store.models(checkpoint)
+                with suppress(Unknown):
+                    yield from store.models(checkpoint)
 
     def rooted_at(self, directory: bytes) -> Store | None:
         """The store that ``directory`` is, None if it is none."""

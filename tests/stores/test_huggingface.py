@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditd.evidence.promise import NOTHING, Promise, Reference
+from auditd.stores.files import Unknown
 from auditd.stores.standing import Standing
 from auditd.stores.stores import Stores
 from tests.stores.trees import COMMIT, OTHER_COMMIT, git_sha1, ref, repository, sha256, snapshot, write
@@ -274,3 +275,16 @@ def test_a_shared_blob_without_its_list_is_unknown(tmp_path: Path, promise: Aske
 def test_a_name_of_64_digits_alone_promises_nothing(tmp_path: Path, promise: Asked) -> None:
     assert promise(write(tmp_path / "blobs" / "ab" / ("ab" * 32))) == NOTHING
     assert promise(write(tmp_path / "blobs" / ("ab" * 32))) == NOTHING
+
+
+def test_a_snapshot_that_cannot_be_read_whole_leaves_the_others_theirs(tmp_path: Path, stores: Stores) -> None:
+    repo = repository(tmp_path)
+    snapshot(repo, "/".join("d" * 40) + "/m.gguf", b"x")  # deeper than anybody nests
+    snapshot(repo, "m.gguf", b"x", commit=OTHER_COMMIT)
+    store = stores.rooted_at(bytes(repo))
+    assert store is not None
+    found = store.models(lambda: None)
+    assert next(found).name == "org/name@222222222222"
+    with pytest.raises(Unknown):
+        next(found)
+    assert [facts.name for facts in stores.models(bytes(tmp_path))] == ["org/name@222222222222"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from auditd.evidence.promise import NOTHING, Promise, Reference
+from auditd.stores.files import Unknown
 from auditd.stores.standing import Standing
 from auditd.stores.stores import Stores
 from tests.stores.trees import (
@@ -242,3 +244,43 @@ def test_a_manifest_that_is_not_understood_is_said(tmp_path: Path, stores: Store
     found = survey(stores, tmp_path)["latest"]
     assert (found.kind, found.names) == ("unreadable", ("broken:latest",))
     assert list(stores.models(bytes(tmp_path))) == []
+
+
+def test_a_manifest_that_is_not_understood_leaves_the_others_their_models(tmp_path: Path, stores: Stores) -> None:
+    (tmp_path / "blobs").mkdir()
+    write(tmp_path / "manifests" / library("broken"), b"<html>")
+    for name in ("a", "z"):
+        manifest(tmp_path, library(name), layer(b"x"))
+    store = stores.rooted_at(bytes(tmp_path))
+    assert store is not None
+    found = store.models(lambda: None)
+    assert sorted([next(found).name, next(found).name]) == ["a:latest", "z:latest"]
+    with pytest.raises(Unknown):
+        next(found)
+
+
+@pytest.mark.parametrize("kind", ["dangling", "directory", "loop", "pipe"])
+def test_what_is_no_file_is_no_member(tmp_path: Path, kind: str) -> None:
+    """A link to nothing, a directory, a loop or a pipe has the blob's name and none of its content."""
+    content = b"weights"
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = tmp_path / "manifests" / "registry.ollama.ai" / "library" / "m" / "latest"
+    manifest.parent.mkdir(parents=True)
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}", "size": len(content)}
+    manifest.write_text(json.dumps({"schemaVersion": 2, "config": layer, "layers": [layer]}))
+    path = tmp_path / "blobs" / f"sha256-{digest}"
+    path.parent.mkdir()
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "loop" else tmp_path / "nowhere")
+    (facts,) = Stores().models(os.fsencode(tmp_path))
+    assert (facts.members, facts.all_missing) == ((), 1)
+    if kind != "directory":
+        path.unlink()
+        (tmp_path / "elsewhere").write_bytes(content)
+        path.symlink_to(tmp_path / "elsewhere")
+        (facts,) = Stores().models(os.fsencode(tmp_path))
+        assert [member.size for member in facts.members] == [len(content)]

@@ -424,17 +424,24 @@ class Recorder:
 
     # --- sets --------------------------------------------------------------------------------------------
 
-    async def record_sets(self, place: bytes, found: Sequence[FoundSet]) -> None:
-        """Make what changed about the sets of a place durable and public; sets that are not found are no more."""
+    async def record_sets(
+        self, place: bytes, found: Sequence[FoundSet], others: ClearedAs | None = "removed"
+    ) -> None:
+        """Make what changed about the sets of a place durable and public.
+
+        Its other sets are no more, and their alerts are cleared as ``others`` says; with None they stay as they are.
+        """
         changed: dict[bytes, SetEvidence] = {}
-        await self._until_stored(partial(self._store_sets, place, found, changed))
+        await self._until_stored(partial(self._store_sets, place, found, others, changed))
         for evidence in changed.values():
             self._say_set(evidence)
         if changed:
             await self.write_set_lines()
         await self.tell_alerts()
 
-    def _store_sets(self, place: bytes, found: Sequence[FoundSet], changed: dict[bytes, SetEvidence]) -> None:
+    def _store_sets(
+        self, place: bytes, found: Sequence[FoundSet], others: ClearedAs | None, changed: dict[bytes, SetEvidence]
+    ) -> None:
         """``changed`` outlives a try that fails: what it stored is no change to the next one."""
         now = time.time()
         with self._deciding:
@@ -445,9 +452,11 @@ class Recorder:
                     # Before: a commit that failed may have reached the disk all the same.
                     changed[name] = evidence
                     self.store.record_set(SetEntry(name, place, evidence, state, tuple(told)))
+            if others is None:
+                return
             for name in set(self.store.sets_at(place)).difference(each.name for each in found):
                 standing = self.store.open_alerts(name)
-                self.store.forget_set(name, [alerts.clear(alert, "removed", now) for alert in standing])
+                self.store.forget_set(name, [alerts.clear(alert, others, now) for alert in standing])
 
     async def write_set_lines(self) -> None:
         """Write the lines of sets that are committed and not written; what fails is said, and tried again later."""

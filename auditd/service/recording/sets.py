@@ -2,7 +2,8 @@
 
 Whoever sees something move in a place marks it: a record that was made, an artifact that is gone, an index or a manifest
 that a scan came by. A set that stayed as it was leaves no new record; one that is no more is forgotten, and its alerts
-are cleared. A place that cannot be seen keeps what is known of it.
+are cleared. A place that cannot be seen, wholly or in part, keeps what is known of it, and so does every place of a
+root that is blind or is not mounted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 import trio
@@ -29,10 +30,11 @@ from auditd.evidence.sets.record import SetEvidence
 from auditd.inspection.moment import now_text
 from auditd.inspection.sets import place_of, sets_of
 from auditd.service.bell import Bell
+from auditd.service.reading.board import RootBoard
 from auditd.service.reading.cancellation import check_cancelled, in_thread
 from auditd.service.recording.recorder import FoundSet, Recorder
-from auditd.service.watching.scanner import is_below
-from auditd.stores.files import Unknown
+from auditd.service.watching.scanner import is_below, is_elsewhere
+from auditd.stores.files import Unknown, look_at
 from auditd.stores.stores import Stores
 
 #: Members whose facts are kept between two judgements; a set is judged again while its members come in.
@@ -48,6 +50,13 @@ _UNSEEN_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
+class _Found(NamedTuple):
+    """The sets of a place; not ``whole`` if there may be others."""
+
+    sets: list[FoundSet]
+    whole: bool
+
+
 class SetKeeper:
     """Judges the sets of the places that are marked. Methods are called in the loop, :meth:`mark_from_thread` apart.
 
@@ -60,7 +69,7 @@ class SetKeeper:
         stores: Stores,
         settle_seconds: float,
         rules: Callable[[bytes], tuple[Producer, Mapping[str, Severity]] | None],
-        roots: Iterable[bytes] = (),
+        roots: Iterable[RootBoard] = (),
     ) -> None:
         self._roots = tuple(roots)
         self._recorder = recorder
@@ -69,6 +78,8 @@ class SetKeeper:
         self._rules = rules
         #: Places that are to be judged, and when (the loop's clock).
         self._due: dict[bytes, float] = {}
+        #: Whether the sets that no root covers were looked for.
+        self._begun = False
         self._bell = Bell()
         self._limiter = trio.CapacityLimiter(1)
         self._facts: OrderedDict[str, MemberFacts] = OrderedDict()
@@ -92,6 +103,8 @@ class SetKeeper:
     async def keep(self) -> NoReturn:
         """Judge what is due, for ever."""
         while True:
+            if not self._begun:
+                await self._mark_uncovered()
             now = trio.current_time()
             for place in [place for place, due_at in self._due.items() if due_at <= now]:
                 # It may have moved again while another place was judged.
@@ -102,9 +115,24 @@ class SetKeeper:
             next_due = min(self._due.values(), default=now + _LONGEST_WAIT_SECONDS)
             await self._bell.wait(next_due - trio.current_time())
 
+    async def _mark_uncovered(self) -> None:
+        """Sets that were judged under other settings, where no root is any more."""
+        try:
+            places = await in_thread(self._limiter, partial(self._recorder.store.set_places, b"/"))
+        except InspectionStopped:
+            await trio.sleep_forever()
+        except StoreError as error:
+            await self._recorder.store_failed(str(error))
+            return
+        self._begun = True
+        for place in places:
+            if self._rules(place + b"/") is None:
+                self._due[place] = trio.current_time()
+
     async def _judge(self, place: bytes) -> None:
         rules = self._rules(place + b"/")
         if rules is None:
+            await self._recorder.record_sets(place, [], "configuration")
             return
         try:
             found = await in_thread(self._limiter, partial(self._entries, place, *rules))
@@ -113,7 +141,7 @@ class SetKeeper:
             await trio.sleep_forever()
         except Unknown:
             # Not seen is not gone.
-            self._due[place] = trio.current_time() + _UNSEEN_SECONDS
+            self._due.setdefault(place, trio.current_time() + _UNSEEN_SECONDS)
             return
         except StoreError as error:
             self._due[place] = trio.current_time() + self._settle_seconds
@@ -122,22 +150,47 @@ class SetKeeper:
         if found is None:
             self._due[place] = trio.current_time() + self._settle_seconds
             return
-        await self._recorder.record_sets(place, found)
+        whole = found.whole and not any(root.state == "blind" for root in self._roots_of(place))
+        if not whole:
+            self._due.setdefault(place, trio.current_time() + _UNSEEN_SECONDS)
+        await self._recorder.record_sets(place, found.sets, "removed" if whole else None)
+
+    def _roots_of(self, place: bytes) -> list[RootBoard]:
+        return [root for root in self._roots if is_below(place + b"/", root.path)]
 
     # --- in the thread -----------------------------------------------------------------------------------
 
-    def _entries(self, place: bytes, producer: Producer, severities: Mapping[str, Severity]) -> list[FoundSet] | None:
-        """Every set of the place; None while it is still moving."""
-        if not os.path.lexists(place):
-            if any(is_below(place + b"/", root) and not os.path.isdir(root) for root in self._roots):
-                raise Unknown
-            return []
+    def _entries(self, place: bytes, producer: Producer, severities: Mapping[str, Severity]) -> _Found | None:
+        """The sets of the place; None while it is still moving."""
+        if look_at(place) is None:
+            return _Found([], self._may_be_told_from(place))
         still = self._stands_still(place)
         facts_of = partial(self._facts_of, self._recorder.store)
         sets = sets_of(place, facts_of, self._stores, standing_still=still, checkpoint=check_cancelled)
-        entries = [self._entry(facts, producer, severities) for facts in sets]
+        entries: list[FoundSet] = []
+        whole = True
+        try:
+            for facts in sets:
+                entries.append(self._entry(facts, producer, severities))  # noqa: PERF401 - what came before an end counts
+        except Unknown:
+            whole = False
         # What may still come is not missing; it is looked at again.
-        return entries if still or all(entry.evidence.verdict != "in_progress" for entry in entries) else None
+        if not still and any(entry.evidence.verdict == "in_progress" for entry in entries):
+            return None
+        # After the look: it may have been unmounted meanwhile.
+        return _Found(entries, whole and self._may_be_told_from(place))
+
+    def _may_be_told_from(self, place: bytes) -> bool:
+        """Whether the roots of a place are there, so that what is not found in it is gone."""
+        try:
+            return not any(self._is_displaced(root.path) for root in self._roots_of(place))
+        except OSError:
+            return False
+
+    def _is_displaced(self, root: bytes) -> bool:
+        with os.scandir(root) as entries:
+            empty = next(entries, None) is None
+        return empty and is_elsewhere(self._recorder.store, root)
 
     def _stands_still(self, place: bytes) -> bool:
         try:

@@ -112,8 +112,7 @@ class Scanner:
             if not tally.total:
                 self._check_place()
             tally.removed = self._sweep(checkpoint)
-            if trigger == "startup":
-                self._mark_sets(checkpoint)
+            self._mark_sets(trigger, checkpoint)
         tally.duration_seconds = round(time.monotonic() - begun, 3)
         return tally
 
@@ -164,6 +163,9 @@ class Scanner:
                     tally.special_files += special
                     tally.other_files += not special
                 case Gone(path):
+                    if moves_sets(path):
+                        places.setdefault(place_of(path), path)
+                    places.update(self._known_sets(path))
                     tally.removed += self._gone(path)
             if len(batch) >= _BATCH:
                 tally.due += len(batch)
@@ -197,11 +199,8 @@ class Scanner:
     # --- what is gone ------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        first = next(self.store.artifacts(self.path), None)
-        known = None if first is None else self.store.known(first)
-        if known is None or known.fingerprint is None or known.fingerprint.device == os.stat(self.path).st_dev:
-            return
-        raise Displaced("empty, and not on the file system that its files were on: is it mounted?")
+        if is_elsewhere(self.store, self.path):
+            raise Displaced("empty, and not on the file system that its files were on: is it mounted?")
 
     def _gone(self, path: bytes) -> int:
         """A name is gone, and with it all that stood below it."""
@@ -224,10 +223,14 @@ class Scanner:
         self.store.forget_sniffs(gone)
         return count
 
-    def _mark_sets(self, checkpoint: Checkpoint) -> None:
-        """What an earlier run did not come to judge, and what it judged under other settings."""
-        places: dict[bytes, bytes] = {}
-        for path in self.store.artifacts(self.path):
+    def _known_sets(self, directory: bytes) -> dict[bytes, bytes]:
+        """The places at and below a directory of which sets are known, each with a path in it."""
+        return {place: place + b"/" for place in self.store.set_places(directory)}
+
+    def _mark_sets(self, trigger: Trigger, checkpoint: Checkpoint) -> None:
+        """What is known, for its index may be gone. At the start also what an earlier run did not come to judge."""
+        places = self._known_sets(self.path)
+        for path in self.store.artifacts(self.path) if trigger == "startup" else ():
             checkpoint()
             if series_of(os.path.basename(path)) is not None:
                 places.setdefault(place_of(path), path)
@@ -273,6 +276,15 @@ def is_known_elsewhere(store: Store, path: bytes, seen: Fingerprint) -> bool:
             if Fingerprint.of_status(os.lstat(other)) == seen:
                 return True
     return False
+
+
+def is_elsewhere(store: Store, root: bytes) -> bool:
+    """Whether the file system of the directory ``root`` is not the one that the first artifact below it was on."""
+    first = next(store.artifacts(root), None)
+    known = None if first is None else store.known(first)
+    if known is None or known.fingerprint is None:
+        return False
+    return known.fingerprint.device != os.stat(root).st_dev
 
 
 def is_below(path: bytes, root: bytes) -> bool:
