@@ -33,6 +33,8 @@ from tests.builders import (
     st_entry,
 )
 
+pytestmark = pytest.mark.system
+
 #: An id that no table and no fork here knows.
 UNKNOWN = 4_000_000
 

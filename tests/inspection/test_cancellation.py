@@ -20,6 +20,8 @@ from auditd.inspection.inspector import inspect
 from auditd.inspection.request import HashMode, Request
 from tests.builders import safetensors, st_entry
 
+pytestmark = pytest.mark.system
+
 PRODUCER = Producer(name="model-auditd", version="0", host="here", configuration="0")
 
 

@@ -8,8 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.service.processes import House
 from tests.support.models import gguf, safetensors
+
+pytestmark = pytest.mark.system
 
 MODEL = gguf(tensors=2)
 LICENCE = b"do what you like"

@@ -8,9 +8,13 @@ import signal
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from auditd.archive.store import Store
 from tests.service.processes import House
 from tests.support.models import gguf
+
+pytestmark = pytest.mark.system
 
 SOUND = gguf()
 

@@ -29,6 +29,8 @@ from auditd.stores.stores import Stores
 from tests.stores.trees import layer, library, manifest, repository, snapshot, write
 from tests.support.records import evidence
 
+pytestmark = pytest.mark.system
+
 
 class Silent:
     """An event log that remembers."""

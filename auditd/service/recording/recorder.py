@@ -424,9 +424,7 @@ class Recorder:
 
     # --- sets --------------------------------------------------------------------------------------------
 
-    async def record_sets(
-        self, place: bytes, found: Sequence[FoundSet], others: ClearedAs | None = "removed"
-    ) -> None:
+    async def record_sets(self, place: bytes, found: Sequence[FoundSet], others: ClearedAs | None = "removed") -> None:
         """Make what changed about the sets of a place durable and public.
 
         Its other sets are no more, and their alerts are cleared as ``others`` says; with None they stay as they are.
