@@ -11,7 +11,6 @@ from auditd.archive.records import RecordError, pack, unpack
 from auditd.archive.rows import Alert, SetEntry
 from auditd.archive.statements import put_alert
 from auditd.evidence.sets.record import SetEvidence, decode_set, encode_set
-from auditd.evidence.text import printable
 
 
 def state_of(connection: sqlite3.Connection, name: bytes) -> str | None:
@@ -79,12 +78,3 @@ def _decoded(packed: bytes) -> SetEvidence | None:
         return decode_set(unpack(packed))
     except (RecordError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def problem_of(packed: bytes) -> str | None:
-    """Why the bytes of a record are none, None if they are one."""
-    try:
-        decode_set(unpack(packed))
-    except (RecordError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        return printable(str(error), 200)
-    return None

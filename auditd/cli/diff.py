@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from auditd.archive.bundle import lines as record_lines
@@ -31,6 +30,7 @@ from auditd.evidence.text import exact, printable, quoted
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry
 from auditd.inspection.again import array_digests, elements
 from auditd.inspection.inspector import look_at
+from auditd.inspection.moment import now_text
 from auditd.report.difference import lines
 
 _BEGINNING_BYTES: Final = 4096
@@ -141,7 +141,7 @@ def _composed(look: Look, arguments: Namespace) -> Evidence:
         look,
         producer=Looking.of(arguments).producer,
         trigger="command",
-        recorded_at=datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        recorded_at=now_text(),
         severities={},
     )
 

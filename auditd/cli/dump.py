@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 
 from auditd.cli.evidence_files import FileError, beginning, opened, put
@@ -27,6 +26,7 @@ from auditd.evidence.judge import judge
 from auditd.evidence.look import Look
 from auditd.evidence.text import printable
 from auditd.inspection.again import array_digests
+from auditd.inspection.moment import now_text
 from auditd.report.columns import defused
 from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
 
@@ -154,7 +154,7 @@ def _compared(look: Look, text: bytes, written: Text, kept: _Kept, arguments: Na
 
 
 def _side(look: Look, source: Source, arguments: Namespace) -> Subject:
-    recorded_at = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    recorded_at = now_text()
     producer = Looking.of(arguments).producer
     evidence = compose(look, producer=producer, trigger="command", recorded_at=recorded_at, severities={})
     return Subject(evidence, source, look.array_sha256)

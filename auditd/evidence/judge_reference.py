@@ -11,12 +11,10 @@ from auditd.evidence.look import Look
 from auditd.evidence.promise import Reference
 from auditd.evidence.text import printable
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
+from auditd.formats.safetensors.entries import SELF_HASH_KEY
 
 #: SHA-256 of no bytes at all, which people meet in the evidence of empty files.
 DIGEST_OF_NOTHING: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-#: safetensors metadata under which some writers keep the SHA-256 of everything behind the header.
-_SELF_HASH_KEY: Final = "sshs_model_hash"
 
 #: A download record holds its time in whole seconds or as a float: closer than this is the same time.
 _TOUCH_NS: Final = 2_000_000_000
@@ -159,14 +157,14 @@ def _of_self_hash(look: Look) -> Iterator[Judged]:
     header, parts = look.header, look.parts
     if not isinstance(header, SafetensorsHeader) or parts is None or parts.tensor_data is None:
         return
-    stated = (header.metadata or {}).get(_SELF_HASH_KEY)
+    stated = (header.metadata or {}).get(SELF_HASH_KEY)
     if stated is None or look.identity != "unchanged":
         return
     if stated.lower().removeprefix("0x") != parts.tensor_data:
         yield Judged(
             "self_hash_differs",
-            f"{_SELF_HASH_KEY} is {printable(stated, 80)}, and the tensors hash to {parts.tensor_data}",
-            subject=f"metadata.{_SELF_HASH_KEY}",
+            f"{SELF_HASH_KEY} is {printable(stated, 80)}, and the tensors hash to {parts.tensor_data}",
+            subject=f"metadata.{SELF_HASH_KEY}",
             expected=printable(stated, 80),
             actual=parts.tensor_data,
         )

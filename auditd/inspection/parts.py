@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from auditd.accounting.account import Account
 from auditd.evidence.look import PartDigests
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
+from auditd.formats.safetensors.entries import SELF_HASH_KEY
 from auditd.model.tensors import TensorFact, tensor_facts
 
 #: Which parts are digested beside the whole: none, the tensor data, or that and each tensor.
 Parts: TypeAlias = Literal["none", "data", "tensors"]
-
-#: safetensors metadata under which some writers keep the SHA-256 of everything behind the header.
-SELF_HASH_KEY: Final = "sshs_model_hash"
 
 
 class _Extent(NamedTuple):

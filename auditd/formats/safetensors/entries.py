@@ -8,6 +8,9 @@ from typing import Final
 
 from auditd.formats.bounds import U64
 
+#: Metadata under which some writers keep the SHA-256 of everything behind the header.
+SELF_HASH_KEY: Final = "sshs_model_hash"
+
 #: The length in front of the JSON.
 PREFIX_BYTES: Final = 8
 
