@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -15,13 +15,18 @@ from auditd.archive import chain
 from auditd.archive.columns import Columns, Value, columns, seal
 from auditd.archive.records import Kept, RecordError, digest, join, pack, unpack
 from auditd.archive.rows import Alert, Entry
-from auditd.archive.state import Known
+from auditd.archive.state import Fingerprint, Known
 
 ALERT_COLUMNS: Final = (
     "path, code, rule, scope, severity, figures, facts, evidence_id, raised_at, told_at, cleared_at, cleared_as, "
     "untold, alert_id"
 )
 
+
+#: What :class:`Known` is made of, with the path before it.
+_KNOWN_COLUMNS: Final = (
+    "path, identity, settings, mode, run, evidence_id, tried, failures, retry_at, promised, standing, hashed_at"
+)
 
 #: The columns of table ``evidence`` that its seal covers, in the order in which they are sealed.
 SEALED_COLUMNS: Final = ", ".join(("sequence", *Columns._fields, "alerted", "imported", "place", "rows", "record"))
@@ -144,6 +149,33 @@ def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
             known.standing,
             known.hashed_at,
         ),
+    )
+
+
+def known_of(connection: sqlite3.Connection, paths: Sequence[bytes]) -> dict[bytes, Known]:
+    """What is known of each artifact; those of which nothing is are left out."""
+    marks = ", ".join("?" * len(paths))
+    rows = connection.execute(f"SELECT {_KNOWN_COLUMNS} FROM artifacts WHERE path IN ({marks})", paths)  # noqa: S608
+    return {path: _known(*row) for path, *row in rows}
+
+
+def _known(
+    identity: str | None,
+    settings: str | None,
+    mode: str | None,
+    run: int | None,
+    evidence_id: str | None,
+    tried: str | None,
+    *rest: Any,
+) -> Known:
+    return Known(
+        None if identity is None else Fingerprint.parse(identity),
+        settings,
+        mode,
+        run or 0,
+        evidence_id,
+        None if tried is None else Fingerprint.parse(tried),
+        *rest,
     )
 
 

@@ -68,9 +68,17 @@ def references_key(promise: Promise) -> str | None:
 
 def standing_key(promise: Promise) -> str:
     """One short text for all else that is said of the artifact, which changes as names come and go."""
+    # A look through a tree asks for every file of it, and of most nothing is said.
+    return _SILENCE if promise is NOTHING else _standing_key(promise)
+
+
+def _standing_key(promise: Promise) -> str:
     remarks = [f"{remark.code} {remark.message}" for remark in promise.remarks]
     return _key([promise.store or "", str(promise.size), promise.role, *promise.names, *remarks])
 
 
 def _key(texts: list[str]) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:_KEY_DIGITS]
+
+
+_SILENCE: Final = _standing_key(NOTHING)

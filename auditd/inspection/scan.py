@@ -104,6 +104,10 @@ class Exclusion:
         paths = [pattern for pattern in patterns if "/" in pattern.rstrip("/")]
         return cls(_any_of(names), _any_of(paths))
 
+    def __bool__(self) -> bool:
+        """Whether anything can be left out."""
+        return self.names is not None or self.paths is not None
+
     def matches(self, name: bytes, below_root: bytes) -> bool:
         """Whether the file or directory ``name``, at ``below_root`` relative to its root, is left out."""
         return bool(
@@ -192,10 +196,12 @@ class _Walk:
 
     def excluded(self, path: bytes) -> bool:
         """Whether the operator's patterns leave ``path`` out."""
-        return self.exclusion.matches(os.path.basename(path), os.path.relpath(path, self.root))
+        return bool(self.exclusion) and self.exclusion.matches(os.path.basename(path), os.path.relpath(path, self.root))
 
     def out_of_reach(self, path: bytes) -> bool:
         """Whether the patterns leave ``path`` out, or a directory above it."""
+        if not self.exclusion:
+            return False
         below_root = os.path.relpath(path, self.root)
         return any(self.excluded(os.path.join(self.root, part)) for part in _prefixes(below_root))
 

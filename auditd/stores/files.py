@@ -170,6 +170,16 @@ def _type_of(entry: os.DirEntry[str]) -> int:
     return stat.S_IFREG if entry.is_file(follow_symlinks=False) else 0
 
 
+def upwards(directory: bytes, levels: int) -> Iterator[bytes]:
+    """``directory`` and the directories above it, ``levels`` of them at most."""
+    for _ in range(levels):
+        yield directory
+        above = os.path.dirname(directory)
+        if above == directory:
+            return
+        directory = above
+
+
 def link_target(path: bytes) -> bytes | None:
     """The text of a symbolic link, None where there is none."""
     try:

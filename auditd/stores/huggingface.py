@@ -29,7 +29,7 @@ from auditd.stores.files import (
     status_of,
 )
 from auditd.stores.huggingface_links import COMMIT, Entry, Index, commits, entries, read_index, refs, written_link
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.standing import Standing, standing, text_of
 
 STORE: Final = "huggingface"
@@ -85,12 +85,14 @@ class HubRepository:
     memory: Memory
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> HubRepository | None:
-        """The repository that a blob or a file of a snapshot is a part of, the innermost if there are several."""
-        parts = path.split(b"/")
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> HubRepository | None:
+        """The repository whose blobs or snapshot ``directory`` is a part of, the innermost if there are several."""
+        parts = directory.split(b"/")
         for end in range(len(parts) - 2, -1, -1):
             if parts[end + 1] in {b"blobs", b"snapshots"} and _FOLDER.fullmatch(parts[end]):
-                return cls.rooted(b"/".join(parts[: end + 1]), memory)
+                home = b"/".join(parts[: end + 1])
+                watch.add(home)
+                return cls.rooted(home, memory)
         return None
 
     @classmethod

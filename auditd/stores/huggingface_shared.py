@@ -14,16 +14,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from auditd.evidence.promise import Promise, Remark
+from auditd.evidence.promise import NOTHING, Promise, Remark
 from auditd.stores.files import Unknown, is_file, link_target, plain_parts, read_small
 from auditd.stores.huggingface import STORE, HubRepository, role_by_head
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.together import together
 
 #: The file that makes a directory such a store, for the library as well.
 MARKER: Final = b".huggingface-shared-blobs"
 
 _HASH: Final = re.compile(rb"[0-9a-f]{64}")
+_PREFIX: Final = re.compile(rb"[0-9a-f]{2}")
 #: A line a repository that has the file.
 _REFS_BYTES: Final = 1 << 20
 _LINKS: Final = 256
@@ -41,16 +42,20 @@ class SharedBlobs:
     memory: Memory
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> SharedBlobs | None:
-        """The shared blobs that ``path`` is one of."""
-        directory, name = os.path.split(path)
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> SharedBlobs | None:
+        """The shared blobs that ``directory`` is a part of: those whose names begin with its own."""
         blobs, prefix = os.path.split(directory)
-        if not _HASH.fullmatch(name) or prefix != name[:2] or not is_file(os.path.join(blobs, MARKER)):
+        if not _PREFIX.fullmatch(prefix):
             return None
-        return cls(os.path.dirname(blobs), memory)
+        marker = os.path.join(blobs, MARKER)
+        watch.add(marker)
+        return cls(os.path.dirname(blobs), memory) if is_file(marker) else None
 
     def promise(self, path: bytes, status: os.stat_result | None) -> Promise:
         """What is said of the links that lead to the blob; an orphan if there are none, and the list was read."""
+        directory, name = os.path.split(path)
+        if not _HASH.fullmatch(name) or not directory.endswith(b"/" + name[:2]):
+            return NOTHING
         try:
             lines = read_small(path + b".refs", _REFS_BYTES).split(b"\n")
         except Unknown:
@@ -72,5 +77,5 @@ class SharedBlobs:
                 yield link
 
     def _of(self, link: bytes, status: os.stat_result | None) -> Promise:
-        repository = HubRepository.recognise(link, self.memory)
+        repository = HubRepository.rooted(os.path.dirname(os.path.dirname(link)), self.memory)
         return Promise(STORE) if repository is None else repository.promise(link, status)

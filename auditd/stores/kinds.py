@@ -6,7 +6,7 @@ from typing import Final
 
 from auditd.stores.huggingface import HubRepository
 from auditd.stores.huggingface_shared import SharedBlobs
-from auditd.stores.local_dir import LocalDirectory
+from auditd.stores.local_dir import Downloads, LocalDirectory
 from auditd.stores.ollama import OllamaStore
 from auditd.stores.sidecar import Sidecars
 from auditd.stores.standing import Source, Store
@@ -15,4 +15,4 @@ from auditd.stores.standing import Source, Store
 STORES: Final[tuple[type[Store], ...]] = (OllamaStore, HubRepository, LocalDirectory)
 
 #: Everybody who is asked about a file. What the first ones say goes first.
-SOURCES: Final[tuple[type[Source], ...]] = (*STORES, SharedBlobs, Sidecars)
+SOURCES: Final[tuple[type[Source], ...]] = (OllamaStore, HubRepository, Downloads, SharedBlobs, Sidecars)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from auditd.evidence.promise import Reference
-from auditd.stores.files import Unknown, is_file, read_small
+from auditd.stores.files import Unknown, is_file, read_small, upwards
 from auditd.stores.memory import Memory, Watch
 from auditd.stores.standing import text_of
 
@@ -30,26 +30,29 @@ class ListKind:
     caveat: str = ""
 
 
-def listed(path: bytes, kinds: tuple[ListKind, ...], memory: Memory) -> Iterator[Reference]:
-    """Yield the SHA-256 that each list of ``kinds`` above ``path`` has for it, the nearest first."""
-    directory = os.path.dirname(path)
-    for _ in range(LEVELS):
-        for place, kind in memory.recall("lists", directory, partial(_lists_in, directory, kinds)):
-            digests = memory.recall("list", place, partial(_read, place, kind))
-            # Only here: most directories have no list, and a look through a tree asks for every file of it.
-            digest = digests.get(os.path.relpath(path, directory))
-            if digest is not None:
-                yield Reference("sha256", digest, text_of(place) + kind.caveat)
-        if directory == os.path.dirname(directory):
-            return
-        directory = os.path.dirname(directory)
+#: Lists that are there: the path of each, and its kind.
+Lists: TypeAlias = tuple[tuple[bytes, ListKind], ...]
 
 
-def _lists_in(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> tuple[tuple[bytes, ListKind], ...]:
+def lists_above(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> Lists:
+    """The lists that may name a file of ``directory``, the nearest first: most directories have none."""
+    return tuple(found for place in upwards(directory, LEVELS) for found in _lists_in(place, kinds, watch))
+
+
+def _lists_in(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> Iterator[tuple[bytes, ListKind]]:
     """The lists that a directory has: adding or removing one changes the directory."""
     watch.add(directory)
     places = ((os.path.join(directory, name), kind) for kind in kinds for name in kind.names)
-    return tuple((place, kind) for place, kind in places if is_file(place))
+    return ((place, kind) for place, kind in places if is_file(place))
+
+
+def listed(path: bytes, lists: Lists, memory: Memory) -> Iterator[Reference]:
+    """Yield the SHA-256 that each of ``lists`` has for ``path``."""
+    for place, kind in lists:
+        digests = memory.recall("list", place, partial(_read, place, kind))
+        digest = digests.get(os.path.relpath(path, os.path.dirname(place)))
+        if digest is not None:
+            yield Reference("sha256", digest, text_of(place) + kind.caveat)
 
 
 def _read(path: bytes, kind: ListKind, watch: Watch) -> dict[bytes, str]:

@@ -11,13 +11,22 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import Final
 
 from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.sets.facts import SetFacts
 from auditd.formats.naming import is_model_name
-from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, is_directory, is_file, read_small, status_of
+from auditd.stores.files import (
+    Checkpoint,
+    Unknown,
+    carry_on,
+    entries_of,
+    is_directory,
+    is_file,
+    read_small,
+    status_of,
+    upwards,
+)
 from auditd.stores.huggingface import reference_of
 from auditd.stores.huggingface_links import COMMIT
 from auditd.stores.memory import Memory, Watch
@@ -38,45 +47,51 @@ _UNFINISHED = "an unfinished download into this directory"
 
 
 @dataclass(frozen=True, slots=True)
+class Downloads:
+    """The records of the files of one directory; ``homes`` are those above it that have any, the innermost first."""
+
+    homes: tuple[bytes, ...]
+
+    @classmethod
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> Downloads | None:  # noqa: ARG003
+        """The directories at and above ``directory`` that a download went into; most have none."""
+        homes = tuple(home for home in upwards(directory, _LEVELS) if watch.add(os.path.join(home, RECORDS)))
+        return cls(homes) if homes else None
+
+    def promise(self, path: bytes, status: os.stat_result | None) -> Promise:  # noqa: ARG002 (the record says all)
+        """What the innermost record of ``path`` says: a digest, and when it was true."""
+        records = (_record_of(home, path) for home in self.homes)
+        record = next((record for record in records if is_file(record)), None)
+        return NOTHING if record is None else _recorded(record, os.path.basename(path))
+
+
+def _recorded(record: bytes, name: bytes) -> Promise:
+    """What one record says of the file ``name``; ``NOTHING`` if it is none."""
+    try:
+        lines = [line.strip() for line in read_small(record, _RECORD_BYTES).split(b"\n")]
+    except Unknown:
+        return NOTHING
+    if len(lines) < 3 or not COMMIT.fullmatch(lines[0]) or not _SECONDS.fullmatch(lines[2]):  # noqa: PLR2004
+        return NOTHING
+    reference = reference_of(lines[1], text_of(record))
+    return Promise(
+        store=STORE,
+        references=() if reference is None else (reference,),
+        role="model" if is_model_name(name) else "other",
+        downloaded_ns=int(Decimal(lines[2].decode("ascii")) * _NANOSECONDS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LocalDirectory:
     """The directory ``home`` that a download went into; a file there has its record below :data:`RECORDS`."""
 
     home: bytes
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> LocalDirectory | None:
-        """The innermost directory above ``path`` that has a record of it."""
-        home = os.path.dirname(path)
-        for _ in range(_LEVELS):
-            # Most directories have no records, and a look through a tree asks for every file of it.
-            if memory.recall("records", home, partial(_has_records, home)) and is_file(_record_of(home, path)):
-                return cls(home)
-            if home == os.path.dirname(home):
-                break
-            home = os.path.dirname(home)
-        return None
-
-    @classmethod
     def rooted(cls, directory: bytes, memory: Memory) -> LocalDirectory | None:  # noqa: ARG003
         """The directory itself if it has records."""
         return cls(directory) if is_directory(os.path.join(directory, RECORDS)) else None
-
-    def promise(self, path: bytes, status: os.stat_result | None) -> Promise:  # noqa: ARG002 (the record says all)
-        """What the record of ``path`` says: a digest, and when it was true."""
-        record = _record_of(self.home, path)
-        try:
-            lines = [line.strip() for line in read_small(record, _RECORD_BYTES).split(b"\n")]
-        except Unknown:
-            return NOTHING
-        if len(lines) < 3 or not COMMIT.fullmatch(lines[0]) or not _SECONDS.fullmatch(lines[2]):  # noqa: PLR2004
-            return NOTHING
-        reference = reference_of(lines[1], text_of(record))
-        return Promise(
-            store=STORE,
-            references=() if reference is None else (reference,),
-            role="model" if is_model_name(os.path.basename(path)) else "other",
-            downloaded_ns=int(Decimal(lines[2].decode("ascii")) * _NANOSECONDS),
-        )
 
     def survey(self, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:
         """Yield the unfinished downloads."""
@@ -96,10 +111,6 @@ class LocalDirectory:
     def models(self, checkpoint: Checkpoint = carry_on) -> Iterator[SetFacts]:  # noqa: ARG002
         """Nothing: no record says which files belong together."""
         return iter(())
-
-
-def _has_records(home: bytes, watch: Watch) -> bool:
-    return watch.add(os.path.join(home, RECORDS)) is not None
 
 
 def _record_of(home: bytes, path: bytes) -> bytes:

@@ -30,7 +30,7 @@ from auditd.stores.files import (
     read_small,
     status_of,
 )
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.ollama_manifests import Index, Layer, Manifest, Use, manifests, read_index
 from auditd.stores.standing import Standing, standing
 
@@ -79,12 +79,15 @@ class OllamaStore:
     memory: Memory
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> OllamaStore | None:
-        """The store that a blob or an unfinished one is a part of."""
-        directory, name = os.path.split(path)
-        if os.path.basename(directory) != b"blobs" or not _is_ours(name):
-            return None
-        return cls(os.path.dirname(directory), memory)
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> OllamaStore | None:  # noqa: ARG003 (the name tells)
+        """The store whose blobs stand in ``directory``."""
+        return cls.of_blobs(directory, memory)
+
+    @classmethod
+    def of_blobs(cls, directory: bytes, memory: Memory) -> OllamaStore | None:
+        """The store whose blobs stand in ``directory``, by its name alone."""
+        home, name = os.path.split(directory)
+        return cls(home, memory) if name == b"blobs" else None
 
     @classmethod
     def rooted(cls, directory: bytes, memory: Memory) -> OllamaStore | None:

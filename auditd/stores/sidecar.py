@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
-from auditd.evidence.promise import Promise, Reference
+from auditd.evidence.promise import NOTHING, Promise, Reference
 from auditd.stores.checked_json import checked
-from auditd.stores.files import Unknown, plain_parts, read_small
-from auditd.stores.lists import ListKind, agreed, listed
-from auditd.stores.memory import Memory
+from auditd.stores.files import Unknown, plain_parts, read_small, status_of
+from auditd.stores.lists import ListKind, Lists, agreed, listed, lists_above
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.signing import SIGNED
 from auditd.stores.standing import text_of
 
@@ -57,20 +57,23 @@ class _Meta(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Sidecars:
-    """The files beside a file, and the lists above it."""
+    """The files beside the files of a directory, and the ``lists`` there and above."""
 
+    lists: Lists
     memory: Memory
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> Sidecars:  # noqa: ARG003 (every path)
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> Sidecars:
         """Every file may have some."""
-        return cls(memory)
+        return cls(lists_above(directory, _LISTS, watch), memory)
 
     def promise(self, path: bytes, status: os.stat_result | None) -> Promise:  # noqa: ARG002 (only its name counts)
         """What the file's own sidecars say of it, then the lists."""
         size, etag = _meta(path + b".dl-meta")
         own = _own(path)
-        references = [*([own] if own else []), *([etag] if etag else []), *listed(path, _LISTS, self.memory)]
+        if own is None and etag is None and size is None and not self.lists:
+            return NOTHING
+        references = [*([own] if own else []), *([etag] if etag else []), *listed(path, self.lists, self.memory)]
         return Promise(references=tuple(references), size=size)
 
 
@@ -113,6 +116,8 @@ def _unescape(name: bytes) -> bytes | None:
 def _own(path: bytes) -> Reference | None:
     """What ``<file>.sha256`` says: a digest alone, or the line whose path ends in the file's name, wherever made."""
     sidecar = path + b".sha256"
+    if status_of(sidecar) is None:
+        return None
     try:
         raw = read_small(sidecar, _SIDECAR_BYTES)
     except Unknown:
@@ -127,6 +132,8 @@ def _own(path: bytes) -> Reference | None:
 
 def _meta(path: bytes) -> tuple[int | None, Reference | None]:
     """The size and the digest that a ``.dl-meta`` expects."""
+    if status_of(path) is None:
+        return None, None
     try:
         meta = checked(read_small(path, _META_BYTES), _Meta)
     except Unknown:

@@ -16,7 +16,7 @@ from auditd.evidence.promise import Promise
 from auditd.evidence.sets.facts import SetFacts
 from auditd.evidence.text import exact
 from auditd.stores.files import Checkpoint
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 
 #: ``missing_target``: a store names a file that is not there. ``orphan``: a file that nothing in its store names.
 #: ``unfinished``: a download under way or to be resumed. ``leftover``: one that nothing will resume.
@@ -46,18 +46,21 @@ class Standing:
 
 
 class Source(Protocol):
-    """Somebody who says what a file should be."""
+    """Somebody who says what the files of a directory should be."""
 
     @classmethod
-    def recognise(cls, path: bytes, memory: Memory) -> Source | None:
-        """Whoever speaks of the file ``path``, told by the structure around it and not by where people have it."""
+    def recognise(cls, directory: bytes, memory: Memory, watch: Watch) -> Source | None:
+        """Whoever speaks of files in ``directory``, told by the structure around it and not by where people have it.
+
+        ``watch`` is told what the answer depends on beside names; it is kept, and stands for all files there.
+        """
 
     def promise(self, path: bytes, status: os.stat_result | None) -> Promise:
         """What is said of the file ``path``, whose lstat is ``status``; ``NOTHING`` if nothing or nonsense."""
 
 
-class Store(Source, Protocol):
-    """A source that is a directory and can say how everything in it stands."""
+class Store(Protocol):
+    """A directory that can say how everything in it stands."""
 
     @property
     def home(self) -> bytes:

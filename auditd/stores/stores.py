@@ -6,15 +6,16 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from auditd.evidence.promise import Promise
 from auditd.evidence.sets.facts import SetFacts
 from auditd.stores.files import Checkpoint, Unknown, carry_on, entries_of, link_target, status_of
 from auditd.stores.kinds import SOURCES, STORES
-from auditd.stores.memory import Memory
+from auditd.stores.memory import Memory, Watch
 from auditd.stores.ollama import OllamaStore
-from auditd.stores.standing import Standing, Store, standing
+from auditd.stores.standing import Source, Standing, Store, standing
 from auditd.stores.together import together
 
 #: Links after each other, as the kernel follows them.
@@ -49,16 +50,24 @@ class Stores:
         self.memory.checkpoint = checkpoint
         path = _absolute(path)
         status = status_of(path) if status is None else status
-        links = () if given is None else _links(_absolute(given), path)
-        return together(self._of(name, status) for name in (path, *links))
+        if given is None or given == path:
+            return self._of(path, status)
+        return together(self._of(name, status) for name in (path, *_links(_absolute(given), path)))
 
     def _of(self, path: bytes, status: os.stat_result | None) -> Promise:
-        sources = (kind.recognise(path, self.memory) for kind in SOURCES)
-        return together(source.promise(path, status) for source in sources if source is not None)
+        return together(source.promise(path, status) for source in self._sources(os.path.dirname(path)))
+
+    def _sources(self, directory: bytes) -> tuple[Source, ...]:
+        """Whoever speaks of files in ``directory``; a look through a tree asks for all of them, one after the other."""
+        return self.memory.recall("sources", directory, partial(self._recognised, directory))
+
+    def _recognised(self, directory: bytes, watch: Watch) -> tuple[Source, ...]:
+        found = (kind.recognise(directory, self.memory, watch) for kind in SOURCES)
+        return tuple(source for source in found if source is not None)
 
     def part(self, path: bytes) -> str:
         """One word for what the file at ``path`` is of its model (``license``), where a store has several parts for one."""
-        store = OllamaStore.recognise(_absolute(path), self.memory)
+        store = OllamaStore.of_blobs(os.path.dirname(_absolute(path)), self.memory)
         return "" if store is None else store.part(path)
 
     def survey(self, root: bytes, checkpoint: Checkpoint = carry_on) -> Iterator[Standing]:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Final
 
 from auditd.archive.rows import ClearedAs
-from auditd.archive.state import Fingerprint, Need, need
+from auditd.archive.state import Fingerprint, Known, Need, need
 from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Trigger
@@ -27,7 +27,8 @@ from auditd.inspection.sets import moves_sets, place_of
 from auditd.service.reading.queue import Job, Urgency
 from auditd.settings import Root
 
-#: Offers a thread hands over at a time: a hop between threads costs as much as reading a small file.
+#: Artifacts that the store is asked for at a time, and offers that are handed over: a hop between threads costs as
+#: much as reading a small file.
 _BATCH: Final = 100
 
 _ARIA: Final = b".aria2"
@@ -144,13 +145,16 @@ class Scanner:
 
     def _take(self, sightings: Iterable[Sighting | Gone], trigger: Trigger) -> Tally:
         tally = Tally()
-        batch: list[Offer] = []
+        artifacts: list[Found] = []
         places: dict[bytes, bytes] = {}
         for sighting in sightings:
             match sighting:
-                case Found(path, status):
+                case Found():
                     tally.artifacts += 1
-                    batch.extend(self._offers(path, status, trigger))
+                    artifacts.append(sighting)
+                    if len(artifacts) >= _BATCH:
+                        tally.due += self._offer(artifacts, trigger)
+                        artifacts = []
                 case Unfinished(path):
                     tally.unfinished += 1
                     places.setdefault(place_of(path), path)
@@ -167,34 +171,40 @@ class Scanner:
                         places.setdefault(place_of(path), path)
                     places.update(self._known_sets(path))
                     tally.removed += self._gone(path)
-            if len(batch) >= _BATCH:
-                tally.due += len(batch)
-                self.offer(batch)
-                batch = []
-        if batch:
-            tally.due += len(batch)
-            self.offer(batch)
+        if artifacts:
+            tally.due += self._offer(artifacts, trigger)
         if places:
             self.moved(places.values())
         return tally
 
-    def _offers(self, path: bytes, status: os.stat_result, trigger: Trigger) -> Iterator[Offer]:
+    def _offer(self, artifacts: list[Found], trigger: Trigger) -> int:
+        """Offer those that are to be read; how many they are."""
+        known = self.store.known_of([found.path for found in artifacts])
+        now = time.time()
+        offers = [self._offer_of(found, known.get(found.path), trigger, now) for found in artifacts]
+        batch = [offer for offer in offers if offer is not None]
+        if batch:
+            self.offer(batch)
+        return len(batch)
+
+    def _offer_of(self, found: Found, known: Known | None, trigger: Trigger, now: float) -> Offer | None:
+        path, status = found.path, found.status
         seen = Fingerprint.of_status(status)
-        known = self.store.known(path)
         if known is None and is_known_elsewhere(self.store, path, seen):
-            return
+            return None
         wanted = need(
             known,
             seen,
             settings=self.configuration,
             mode=self.mode,
             run=self.store.run,
-            now=time.time(),
+            now=now,
             promise=self.promises(path, path, status, carry_on),
         )
-        if wanted is not Need.NOTHING:
-            retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
-            yield Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)
+        if wanted is Need.NOTHING:
+            return None
+        retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
+        return Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)
 
     # --- what is gone ------------------------------------------------------------------------------------
 
@@ -256,6 +266,8 @@ class Scanner:
 
     def covers(self, path: bytes) -> bool:
         """Whether the settings of this root still ask for an artifact at ``path`` below it."""
+        if self.root.recursive and not self.exclusion:
+            return True
         below_root = os.path.relpath(path, self.path)
         parts = below_root.split(b"/")
         if len(parts) > 1 and not self.root.recursive and not self._is_linked(path):
