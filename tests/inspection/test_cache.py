@@ -112,14 +112,14 @@ def mounted(directory: Path, kind: str) -> None:
             pytest.skip(f"there is no mkfs.{kind}")
         image = directory.with_name("image")
         with image.open("wb") as file:
-            file.truncate({"ext4": 160, "xfs": 320}[kind] * MIB)
+            file.truncate({"ext4": 160, "xfs": 320, "btrfs": 320}[kind] * MIB)
         subprocess.run([maker, "-q", str(image)], check=True, capture_output=True)
         command = ["mount", "-o", "loop", str(image), str(directory)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip(f"{kind} cannot be mounted here")
 
 
-@pytest.fixture(scope="module", params=["ext4", "xfs", "tmpfs"])
+@pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs", "tmpfs"])
 def disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path, str]]:
     """The kind of file system, a model of 64 MiB on it, and its SHA-256."""
     directory = tmp_path_factory.mktemp(request.param) / "mounted"
