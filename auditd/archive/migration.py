@@ -46,12 +46,31 @@ def _from_1(connection: sqlite3.Connection) -> None:
 
 
 def _from_2(connection: sqlite3.Connection) -> None:
-    """Schema 2 knew nothing of references, and of sets neither."""
-    connection.execute("ALTER TABLE artifacts RENAME TO old_artifacts")
-    for statement in _statements(schema.ARTIFACTS_TABLE + schema.SETS_TABLE):
+    """Schema 2 knew nothing of references, which the next step adds, and of sets neither."""
+    for statement in _statements(schema.SETS_TABLE):
         connection.execute(statement)
-    connection.execute("INSERT INTO artifacts SELECT *, NULL, NULL, NULL FROM old_artifacts")
+
+
+def _from_3(connection: sqlite3.Connection) -> None:
+    """Schema 3 did not know since when an artifact waits for its scrub: one that was never hashed waits from now on."""
+    connection.execute("ALTER TABLE artifacts RENAME TO old_artifacts")
+    for name in _indexes(connection, "old_artifacts"):
+        connection.execute(f"DROP INDEX {name}")
+    for statement in _statements(schema.ARTIFACTS_TABLE):
+        connection.execute(statement)
+    columns = ", ".join(_columns(connection, "old_artifacts"))
+    connection.execute(f"INSERT INTO artifacts ({columns}) SELECT {columns} FROM old_artifacts")  # noqa: S608 - of the schema
+    connection.execute("UPDATE artifacts SET waits_since = coalesce(hashed_at, CAST(strftime('%s', 'now') AS REAL))")
     connection.execute("DROP TABLE old_artifacts")
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def _indexes(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Those that were made by name."""
+    return [row[0] for row in connection.execute("SELECT name FROM pragma_index_list(?) WHERE origin = 'c'", (table,))]
 
 
 def _statements(script: str) -> list[str]:
@@ -97,4 +116,4 @@ def _take_over(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     connection.execute("UPDATE evidence SET logged = ? WHERE sequence = ?", (logged, sequence))
 
 
-_STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_1, 2: _from_2}
+_STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {1: _from_1, 2: _from_2, 3: _from_3}

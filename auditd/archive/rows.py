@@ -90,13 +90,13 @@ class SetEntry:
 class ScrubTurn:
     """Where the re-hash of everything stands.
 
-    ``path``, ``identity`` and ``hashed_at`` (wall-clock seconds, None: never hashed) are of the artifact that waits
-    longest, None if there is none; ``next_at`` is when its turn comes. ``finished_since`` is set once everything was
-    hashed since a pass began, with the time of that begin.
+    ``path``, ``identity`` and ``waits_since`` (wall-clock seconds; None: by a clock that has been set back since) are of
+    the artifact that waits longest, None if there is none; ``next_at`` is when its turn comes. ``finished_since`` is set
+    once everything that was there when a pass began was hashed, has changed or is gone, with the time of that begin.
     """
 
     path: bytes | None = None
     identity: str | None = None
-    hashed_at: float | None = None
+    waits_since: float | None = None
     next_at: float = 0.0
     finished_since: float | None = None

@@ -11,7 +11,7 @@ from typing import Final
 
 from auditd.errors import StoreError
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 #: "madt": lets `file` and people tell the store from any other SQLite file.
 APPLICATION_ID: Final = 0x6D616474
@@ -86,9 +86,10 @@ CREATE TABLE artifacts (
     retry_at    REAL,
     promised    TEXT,                  -- key of the references that it was hashed against
     standing    TEXT,                  -- key of what else its store said
-    hashed_at   REAL                   -- when all of this state was hashed
+    hashed_at   REAL,                  -- when all of this state was hashed
+    waits_since REAL                   -- that, or else when this state was first recorded
 ) WITHOUT ROWID;
-CREATE INDEX artifacts_by_hash ON artifacts (hashed_at);
+CREATE INDEX artifacts_by_wait ON artifacts (waits_since);
 CREATE INDEX artifacts_by_identity ON artifacts (identity);
 """
 

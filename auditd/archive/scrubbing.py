@@ -16,18 +16,13 @@ _NEXT: Final = "scrub_next"
 #: Moments are kept in thousandths.
 _ROUNDING_SECONDS: Final = 0.001
 
-#: What waits longest: never hashed first. One whose last try came to nothing has its own delay.
-_OLDEST: Final = """
-SELECT path, identity, hashed_at FROM artifacts
-WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below})
-ORDER BY hashed_at LIMIT 1
-"""
-#: Hashed by a clock that has been set back since: as good as never.
-_FUTURE: Final = """
-SELECT path, identity, NULL FROM artifacts
-WHERE identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below}) AND hashed_at > ?
-LIMIT 1
-"""
+#: Who may have a turn. One whose last try came to nothing has its own delay.
+_MAY: Final = "identity IS NOT NULL AND (retry_at IS NULL OR retry_at <= ?) AND ({below}) AND path NOT IN ({aside})"
+#: What waits longest.
+_OLDEST: Final = f"SELECT path, identity, waits_since FROM artifacts WHERE {_MAY} ORDER BY waits_since LIMIT 1"  # noqa: S608 - constants
+#: Waiting by a clock that has been set back since: nobody knows how long.
+_FUTURE: Final = f"SELECT path, identity, NULL FROM artifacts WHERE {_MAY} AND waits_since > ? LIMIT 1"  # noqa: S608
+_LEFT: Final = "SELECT count(*) FROM artifacts WHERE identity IS NOT NULL AND ({below}) AND waits_since <= ?"
 _ALL: Final = "SELECT identity FROM artifacts WHERE identity IS NOT NULL AND ({below})"
 
 
@@ -48,25 +43,38 @@ def amount(connection: sqlite3.Connection, roots: Sequence[bytes]) -> tuple[int,
     return artifacts, total
 
 
-def turn(connection: sqlite3.Connection, now: float, roots: Sequence[bytes]) -> ScrubTurn:
-    """Whose turn it is below ``roots`` at ``now`` (wall-clock seconds); the first one begins a pass."""
-    path, identity, hashed_at = _next(connection, now, roots)
+def left_out(connection: sqlite3.Connection, begun: float, roots: Sequence[bytes]) -> int:
+    """How many artifacts below ``roots`` a pass that began at ``begun`` did not come to: out of sight, or failing."""
+    below, ends = _below(roots)
+    return int(connection.execute(_LEFT.format(below=below), (*ends, begun)).fetchone()[0])
+
+
+def turn(
+    connection: sqlite3.Connection, now: float, roots: Sequence[bytes], aside: Sequence[bytes], *, may_begin: bool
+) -> ScrubTurn:
+    """Whose turn it is below ``roots`` at ``now`` (wall-clock seconds), the paths ``aside`` left out.
+
+    Where no pass is under way and one ``may_begin``, it does.
+    """
+    path, identity, waits_since = _next(connection, now, roots, aside)
     begun, next_at = _counter(connection, _BEGUN), _counter(connection, _NEXT) or 0.0
-    if begun is None or begun > now + _ROUNDING_SECONDS:
-        begin(connection, now)
+    if begun is not None and begun > now + _ROUNDING_SECONDS:
         begun = None
+    if begun is None and may_begin:
+        begin(connection, now)
     # What was hashed in the very moment of the begin may have been hashed before it.
-    done = begun is not None and hashed_at is not None and hashed_at > begun
-    return ScrubTurn(path, identity, hashed_at, next_at, begun if done else None)
+    done = begun is not None and waits_since is not None and waits_since > begun
+    return ScrubTurn(path, identity, waits_since, next_at, begun if done else None)
 
 
 def _next(
-    connection: sqlite3.Connection, now: float, roots: Sequence[bytes]
+    connection: sqlite3.Connection, now: float, roots: Sequence[bytes], aside: Sequence[bytes]
 ) -> tuple[bytes | None, str | None, float | None]:
     below, ends = _below(roots)
-    oldest = connection.execute(_OLDEST.format(below=below), (now, *ends)).fetchone()
+    words = {"below": below, "aside": ", ".join("?" * len(aside))}
+    oldest = connection.execute(_OLDEST.format(**words), (now, *ends, *aside)).fetchone()
     if oldest is not None and oldest[2] is not None:
-        oldest = connection.execute(_FUTURE.format(below=below), (now, *ends, now)).fetchone() or oldest
+        oldest = connection.execute(_FUTURE.format(**words), (now, *ends, *aside, now)).fetchone() or oldest
     return oldest or (None, None, None)
 
 

@@ -8,7 +8,7 @@ nothing is tried again with doubling delays.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -67,6 +67,7 @@ class Known:
 
     ``mode`` is ``full`` once all of this state was hashed, at ``hashed_at`` (wall-clock seconds) and against
     ``promised``, the key of the references at that time; ``standing`` is the key of what else its store said.
+    ``waits_since`` is what its next scrub is counted from: when it was hashed, or else when this state was first recorded.
     """
 
     fingerprint: Fingerprint | None = None
@@ -80,6 +81,7 @@ class Known:
     promised: str | None = None
     standing: str | None = None
     hashed_at: float | None = None
+    waits_since: float | None = None
 
 
 class Need(Enum):
@@ -189,7 +191,8 @@ def _settled(
 ) -> Known:
     """A look at the header alone leaves it at what a digest of the same state has shown.
 
-    When it was hashed stays known under other settings, too: or each change of them would begin the scrub anew.
+    When it was hashed, and since when it waits for that, stays known under other settings, too: or each change of them
+    would begin the scrub anew.
     """
     fingerprint = Fingerprint.of_identity(identity)
     settings = evidence.producer.configuration
@@ -205,6 +208,7 @@ def _settled(
         promised=references_key(promise),
         standing=standing_key(promise),
         hashed_at=now if hashed else before.hashed_at if same else None,
+        waits_since=before.waits_since if same and not hashed and before.waits_since is not None else now,
     )
 
 
@@ -213,16 +217,4 @@ def failed(known: Known | None, seen: Fingerprint, now: float) -> Known:
     before = known or Known()
     again = before.tried is not None and same_file(before.tried, seen, same_run=False)
     failures = before.failures + 1 if again else 1
-    return Known(
-        fingerprint=before.fingerprint,
-        settings=before.settings,
-        mode=before.mode,
-        run=before.run,
-        evidence_id=before.evidence_id,
-        tried=seen,
-        failures=failures,
-        retry_at=now + retry_delay(failures),
-        promised=before.promised,
-        standing=before.standing,
-        hashed_at=before.hashed_at,
-    )
+    return replace(before, tried=seen, failures=failures, retry_at=now + retry_delay(failures))

@@ -25,7 +25,8 @@ ALERT_COLUMNS: Final = (
 
 #: What :class:`Known` is made of, with the path before it.
 _KNOWN_COLUMNS: Final = (
-    "path, identity, settings, mode, run, evidence_id, tried, failures, retry_at, promised, standing, hashed_at"
+    "path, identity, settings, mode, run, evidence_id, tried, failures, retry_at, promised, standing, hashed_at,"
+    " waits_since"
 )
 
 #: The columns of table ``evidence`` that its seal covers, in the order in which they are sealed.
@@ -134,7 +135,7 @@ def declarations(connection: sqlite3.Connection, name: bytes) -> bytes:
 def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
     """Replace what is known of an artifact."""
     connection.execute(
-        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             path,
             None if known.fingerprint is None else known.fingerprint.text(),
@@ -148,6 +149,7 @@ def remember(connection: sqlite3.Connection, path: bytes, known: Known) -> None:
             known.promised,
             known.standing,
             known.hashed_at,
+            known.waits_since,
         ),
     )
 

@@ -392,9 +392,18 @@ class Store:
         """How many artifacts there are to hash below ``roots``, and their bytes. Takes as long as there are artifacts."""
         return self._call(lambda connection: scrubbing.amount(connection, roots))
 
-    def scrub_turn(self, now: float, roots: Sequence[bytes]) -> ScrubTurn:
-        """Where the re-hash of everything below ``roots`` stands at ``now`` (wall-clock seconds)."""
-        return self._change(lambda connection: scrubbing.turn(connection, now, roots))
+    def scrub_turn(
+        self, now: float, roots: Sequence[bytes], aside: Sequence[bytes] = (), *, may_begin: bool = True
+    ) -> ScrubTurn:
+        """Where the re-hash of everything below ``roots`` stands at ``now`` (wall-clock seconds).
+
+        Some hundred paths ``aside`` are left out. Where no pass is under way and one ``may_begin``, it does.
+        """
+        return self._change(lambda connection: scrubbing.turn(connection, now, roots, aside, may_begin=may_begin))
+
+    def scrub_left(self, begun: float, roots: Sequence[bytes]) -> int:
+        """How many artifacts below ``roots`` the pass that began at ``begun`` did not come to."""
+        return self._call(lambda connection: scrubbing.left_out(connection, begun, roots))
 
     def begin_scrub(self, now: float) -> None:
         """A pass over everything begins."""

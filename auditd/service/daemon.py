@@ -275,7 +275,6 @@ class Generation:
         log = EvidenceLog(places.log_path(settings))
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
-        paths = [os.fsencode(root.path) for root in settings.roots]
         recorder.after_saying = self._changed.ring
         sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, board.roots)
         scheduler = Scheduler(
@@ -289,7 +288,9 @@ class Generation:
             moved=sets.mark,
             ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
-        scrubber = Scrubber(settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, paths)
+        scrubber = Scrubber(
+            settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, board.roots
+        )
 
         async def after_scan() -> None:
             scheduler.scanned()

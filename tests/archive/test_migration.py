@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from auditd.archive.connection import reading
 from auditd.archive.records import encoded
 from auditd.archive.rows import Alert
 from auditd.archive.schema import VERSION
+from auditd.archive.state import Fingerprint, Known
 from auditd.archive.statements import insert, put_alert
 from auditd.archive.store import Store
 from auditd.errors import StoreError
@@ -69,6 +71,25 @@ def tables(path: Path) -> set[tuple[str, str]]:
     return {
         (name, " ".join("\n".join(line.partition("--")[0] for line in sql.splitlines()).split())) for name, sql in rows
     }
+
+
+def test_what_was_never_hashed_waits_for_its_scrub_from_now_on(tmp_path: Path) -> None:
+    """Schema 3 knew when a state was hashed and nothing of when it came; what was hashed waits since then."""
+    path, before = tmp_path / "state.sqlite", int(time.time())
+    with Store(str(path), writer=True) as store:
+        for name, hashed_at in ((b"/m/a", 1234.5), (b"/m/b", None)):
+            store.remember(name, Known(fingerprint=Fingerprint(1, 1, 1, 1, 1), hashed_at=hashed_at))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "DROP INDEX artifacts_by_wait; ALTER TABLE artifacts DROP COLUMN waits_since;"
+            "CREATE INDEX artifacts_by_hash ON artifacts (hashed_at); PRAGMA user_version = 3"
+        )
+    with Store(str(path), writer=True) as store:
+        hashed, other = store.known(b"/m/a"), store.known(b"/m/b")
+    assert hashed is not None
+    assert other is not None
+    assert (hashed.hashed_at, hashed.waits_since, other.hashed_at) == (1234.5, 1234.5, None)
+    assert before <= (other.waits_since or 0.0) <= time.time()
 
 
 def test_the_tables_are_those_of_a_new_store(old: Path, tmp_path: Path) -> None:

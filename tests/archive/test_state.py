@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from auditd.archive.state import Fingerprint, Known, Need, after, failed, need, retry_delay
 from auditd.evidence.record import FileIdentity, Identity
@@ -74,6 +75,23 @@ def test_complete_and_refused_settle_it() -> None:
         result = recorded(failed(None, SEEN, 0.0), outcome=outcome, identity=UNCHANGED)
         assert ask(result) is Need.NOTHING
         assert result.failures == 0
+
+
+def test_a_scrub_is_counted_from_the_digest_or_else_from_when_the_state_came() -> None:
+    def at(before: Known | None, now: float, sha256: str | None = None, inode: int = 2) -> Known:
+        there = changed(IDENTITY, inode=inode)
+        made = evidence(identity=Identity(before=there, after=there, status="unchanged"))
+        made = changed(made, artifact=changed(made.artifact, sha256=sha256))
+        return after(before, made, SEEN, mode="header", run=7, now=now)
+
+    came = at(None, 100.0)
+    assert (came.hashed_at, came.waits_since) == (None, 100.0)
+    assert at(came, 200.0).waits_since == 100.0
+    hashed = at(came, 300.0, sha256="ab" * 32)
+    assert (hashed.hashed_at, hashed.waits_since) == (300.0, 300.0)
+    assert at(hashed, 400.0).waits_since == 300.0
+    assert at(hashed, 500.0, inode=9).waits_since == 500.0
+    assert failed(hashed, SEEN, 600.0).waits_since == 300.0
 
 
 def test_what_is_not_final_keeps_the_last_complete_evidence() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 import trio
 from msgspec.structs import replace as changed
 
-from auditd.archive.rows import Entry
+from auditd.archive.rows import Entry, ScrubTurn
 from auditd.archive.state import Fingerprint, Known
 from auditd.archive.store import Store
 from auditd.evidence.canonical import seal
@@ -19,8 +20,9 @@ from auditd.evidence.promise import NOTHING, standing_key
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Request
 from auditd.service.reading import scrub
+from auditd.service.reading.board import RootBoard, RootState
 from auditd.service.reading.queue import Job, Urgency
-from auditd.service.reading.scrub import Amount, Scrubber, needed_seconds, pause_seconds, root_of
+from auditd.service.reading.scrub import Amount, Scrubber, needed_seconds, pause_seconds, root_of, wait_seconds
 from auditd.settings import ScheduleSettings
 from tests.service.processes import House
 from tests.service.test_scheduler import Bench
@@ -48,6 +50,22 @@ def test_time_that_the_reading_took_is_no_pause() -> None:
     assert pause_seconds(10**9, everything, 2 * DAY, 2 * DAY) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("waits_since", "next_at", "wait"),
+    [
+        (950.0, 1040.0, 40.0),  # its turn comes before its deadline
+        (930.0, 1090.0, 30.0),  # the deadline comes first
+        (900.0, 990.0, 0.0),  # its turn has come
+        (899.0, 1090.0, 0.0),  # it has waited for the whole period
+        (None, 1040.0, 40.0),  # nobody knows how long it has waited
+        (960.0, 1100.5, 0.0),  # no turn is so far away: a clock was set back
+    ],
+)
+def test_a_deadline_goes_before_the_pace(waits_since: float | None, next_at: float, wait: float) -> None:
+    """At 1,000 with a period of 100 seconds."""
+    assert wait_seconds(ScrubTurn(b"/srv/a", "1 1 1 1 1", waits_since, next_at), 1000.0, 100.0) == wait
+
+
 def test_how_long_a_pass_needs_at_its_rate() -> None:
     assert needed_seconds(Amount(1, 50 * 2**20 * 3600), 52_428_800) == 3600
     assert needed_seconds(Amount(1, 10**12), 0) == 0.0
@@ -62,20 +80,26 @@ def test_the_root_of_a_path() -> None:
 # -- the plan ------------------------------------------------------------------------------------------------
 
 
-def known(store: Store, name: str, size: int, hashed_at: float | None, **more: object) -> None:
+def known(store: Store, name: str, size: int, waits_since: float | None, **more: object) -> None:
     fingerprint = Fingerprint(1, 1, size, 1, 1)
-    made = Known(fingerprint=fingerprint, settings="x", mode="full", run=1, hashed_at=hashed_at)
+    made = Known(fingerprint=fingerprint, settings="x", mode="full", run=1, waits_since=waits_since)
     store.remember(f"/srv/{name}".encode(), replace(made, **more))  # type: ignore[arg-type]
 
 
-def test_what_was_never_hashed_comes_first_then_the_oldest(tmp_path: Path) -> None:
+def board(path: bytes = b"/srv", state: RootState = "events") -> RootBoard:
+    """A root that was looked at."""
+    return RootBoard(path, state, pass_at=1.0)
+
+
+def test_what_waits_longest_comes_first(tmp_path: Path) -> None:
     with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
         assert store.scrub_turn(100.0, ROOTS).path is None
         known(store, "a", 10, 50.0)
         known(store, "b", 20, 40.0)
-        known(store, "c", 30, None)
+        known(store, "c", 30, 30.0)
         assert store.scrub_amount(ROOTS) == (3, 60)
         assert store.scrub_turn(100.0, ROOTS).path == b"/srv/c"
+        assert store.scrub_turn(100.0, ROOTS, [b"/srv/c", b"/srv/b"]).path == b"/srv/a"
         known(store, "c", 30, 101.0)
         assert store.scrub_turn(102.0, ROOTS).path == b"/srv/b"
         known(store, "b", 20, 40.0, failures=1, retry_at=200.0)
@@ -112,11 +136,45 @@ def test_a_clock_that_was_set_back_ends_no_pass(tmp_path: Path) -> None:
         known(store, "a", 10, 5000.0)
         known(store, "b", 10, 6000.0)
         store.begin_scrub(4000.0)
-        for hashed_at in (100.0, 101.0):
-            turn = store.scrub_turn(hashed_at, ROOTS)
-            assert (turn.hashed_at, turn.finished_since) == (None, None)
-            known(store, str(turn.path)[-2], 10, hashed_at + 0.5)
+        for waits_since in (100.0, 101.0):
+            turn = store.scrub_turn(waits_since, ROOTS)
+            assert (turn.waits_since, turn.finished_since) == (None, None)
+            known(store, str(turn.path)[-2], 10, waits_since + 0.5)
         assert store.scrub_turn(102.0, ROOTS).finished_since == 100.0
+
+
+def test_files_that_keep_coming_keep_no_other_from_its_turn(tmp_path: Path) -> None:
+    """Ten files change every hour, an eleventh stays as it is: it is hashed within the ten hours of the period."""
+    period, hour = 10 * 3600.0, 3600.0
+    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+        known(store, "z", 10, 0.0)
+        now, served = 0.0, dict.fromkeys("abcdefghijz", 0)
+        while now <= period:
+            for name in "abcdefghij":
+                known(store, name, 10, now)
+            end = now + hour
+            while now < end:
+                turn = store.scrub_turn(now, ROOTS)
+                wait = wait_seconds(turn, now, period)
+                now += min(wait, end - now)
+                if wait > 0:
+                    continue
+                name = os.fsdecode(turn.path or b"")[-1]
+                served[name] += 1
+                known(store, name, 10, now)
+                store.put_scrub_off(now + pause_seconds(10, Amount(*store.scrub_amount(ROOTS)), period, 0.0))
+        assert served["z"] >= 1
+
+
+def test_no_pass_begins_before_everything_was_looked_at(tmp_path: Path) -> None:
+    """Or it would be finished by the first look, which hashes nothing."""
+    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+        store.scrub_turn(100.0, ROOTS, may_begin=False)
+        known(store, "a", 10, 150.0)
+        assert store.scrub_turn(160.0, ROOTS, may_begin=False).finished_since is None
+        assert store.scrub_turn(170.0, ROOTS).finished_since is None
+        known(store, "a", 10, 180.0)
+        assert store.scrub_turn(190.0, ROOTS).finished_since == 170.0
 
 
 # -- what it finds -------------------------------------------------------------------------------------------
@@ -176,25 +234,64 @@ async def test_corruption_is_not_taken_back_by_a_second_reading(bench: Bench) ->
     assert "alert_cleared" not in bench.said()
 
 
-async def test_a_turn_that_comes_to_nothing_does_not_stop_the_scrub(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A queue without room, and an artifact that is gone before its turn: the scrub goes on in time."""
+async def test_what_comes_to_nothing_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue without room is asked again; an artifact that stays as it was is passed over, also the oldest of all."""
     monkeypatch.setattr(scrub, "_IDLE_SECONDS", 0.01)
-    known(bench.store, "a", 10, 1.0)
-    asked: list[Job] = []
-    answers = iter([False, True])
+    for name, waits_since in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
+        known(bench.store, name, 10, waits_since)
+    asked: list[bytes] = []
+    answers = iter([False])
 
     def put(job: Job) -> bool:
-        asked.append(job)
-        return next(answers, False)
+        asked.append(job.path)
+        return next(answers, True)
 
-    schedule = ScheduleSettings(scrub_days=0.000001)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, put, lambda _: False, ROOTS)
+    scrubber = Scrubber(
+        ScheduleSettings(scrub_days=1), bench.recorder, bench.recorder._events, put, lambda _: False, [board()]
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.run)
-        await bench.until(lambda: len(asked) >= 3)
+        await bench.until(lambda: len(asked) >= 4)
         nursery.cancel_scope.cancel()
+    assert asked == [b"/srv/a", b"/srv/a", b"/srv/b", b"/srv/c"]
+
+
+async def test_a_root_that_is_not_seen_holds_up_nobody(bench: Bench) -> None:
+    known(bench.store, "gone/a", 10, 1.0)
+    known(bench.store, "here/b", 10, 2.0)
+    asked: list[bytes] = []
+
+    def put(job: Job) -> bool:
+        asked.append(job.path)
+        return True
+
+    roots = [board(b"/srv/gone", "blind"), board(b"/srv/here")]
+    schedule = ScheduleSettings(scrub_days=1)
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, put, lambda _: False, roots)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.run)
+        await bench.until(lambda: asked)
+        nursery.cancel_scope.cancel()
+    assert asked == [b"/srv/here/b"]
+
+
+async def test_what_a_pass_left_out_is_counted(bench: Bench) -> None:
+    """A pass is finished without what cannot be seen, and says so."""
+    now = time.time()
+    bench.store.begin_scrub(now - 100)
+    known(bench.store, "gone/a", 10, 1.0)
+    known(bench.store, "here/b", 10, now)
+    roots = [board(b"/srv/gone", "blind"), board(b"/srv/here")]
+    schedule = ScheduleSettings(scrub_days=1)
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: False, roots)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.run)
+        await bench.until(lambda: "scrub_finished" in bench.said())
+        nursery.cancel_scope.cancel()
+    (event,) = (
+        event for event in map(json.loads, bench.output.getvalue().splitlines()) if event["event"] == "scrub_finished"
+    )
+    assert (event["artifacts"], event["artifacts_left_out"]) == (2, 1)
 
 
 def test_what_stands_below_no_root_has_no_turn(tmp_path: Path) -> None:
@@ -212,7 +309,7 @@ async def test_a_period_that_cannot_be_kept_is_said_once(bench: Bench) -> None:
     known(bench.store, "large", 10**15, now)
     bench.store.put_scrub_off(now + 1000)
     schedule = ScheduleSettings(scrub_days=1, scrub_bytes_per_second=65_536)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: True, ROOTS)
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: True, [board()])
     scrubber._amount = Amount(*bench.store.scrub_amount(ROOTS))
     for _ in range(2):
         scrubber.say_late(bench.store.scrub_turn(now, ROOTS), now)

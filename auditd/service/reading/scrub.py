@@ -1,8 +1,10 @@
 """The slow re-hash of everything: each artifact's digest again within the period, the one that waits longest first.
 
 Bytes are spread over the period: a file of a hundredth of all bytes takes a hundredth of the time, most of it waiting.
-Where the byte rate does not allow that, the scrub goes on without waiting and says early that it is late. What was done
-is in the store, so a restart goes on where it was. Held like every long hash while a changed file's header is read.
+The deadline goes before the pace: what has waited for the whole period does not wait for its turn, however many files
+came meanwhile. Where the byte rate does not allow that, the scrub goes on without waiting and says early that it is
+late. What is out of sight, or comes to nothing, is passed over and holds up nobody. What was done is in the store, so a
+restart goes on where it was. Held like every long hash while a changed file's header is read.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from auditd.archive.state import Fingerprint
 from auditd.errors import StoreError
 from auditd.service.bell import Bell
 from auditd.service.logging import Events
+from auditd.service.reading.board import RootBoard
 from auditd.service.reading.cancellation import in_thread
 from auditd.service.reading.queue import Job, Urgency
 from auditd.service.recording.recorder import Recorder
@@ -30,6 +33,10 @@ _DAY_SECONDS: Final = 86_400.0
 #: changes as files come and go.
 _IDLE_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 3600.0
+
+#: What came to nothing is passed over so long, and so many at a time.
+_ASIDE_SECONDS: Final = 3600.0
+_MOST_ASIDE: Final = 256
 
 T = TypeVar("T")
 
@@ -48,6 +55,16 @@ def pause_seconds(size: int, amount: Amount, period_seconds: float, took_seconds
     return max(0.0, share * period_seconds - took_seconds)
 
 
+def wait_seconds(turn: ScrubTurn, now: float, period_seconds: float) -> float:
+    """How long the artifact of ``turn`` has to wait at ``now``: for its turn, but not past its deadline.
+
+    A turn that is further away than the period was set by a clock that has been set back since.
+    """
+    paced = turn.next_at - now if turn.next_at <= now + period_seconds else 0.0
+    left = paced if turn.waits_since is None else turn.waits_since + period_seconds - now
+    return max(0.0, min(paced, left))
+
+
 def needed_seconds(amount: Amount, bytes_per_second: int) -> float:
     """How long a pass takes at the byte rate and without a pause; 0 if there is no rate."""
     return amount.size / bytes_per_second if bytes_per_second else 0.0
@@ -63,7 +80,7 @@ class Scrubber:
         events: Events,
         put: Callable[[Job], bool],
         is_under_way: Callable[[bytes], bool],
-        roots: list[bytes],
+        roots: list[RootBoard],
     ) -> None:
         self._period_seconds = schedule.scrub_days * _DAY_SECONDS
         self._rate = schedule.scrub_bytes_per_second
@@ -80,6 +97,10 @@ class Scrubber:
         self._late = False
         self._amount = Amount(0, 0)
         self._counted_at = -_LONGEST_WAIT_SECONDS
+        #: Whose last turn came to nothing, and until when (the loop's clock) they have none.
+        self._aside: dict[bytes, float] = {}
+        #: Who had the last turn, and what it was counted from.
+        self._last: tuple[bytes | None, float | None] = None, None
 
     def done(self, path: bytes) -> None:
         """The scheduler has come to an end with an artifact, whatever the end was."""
@@ -108,23 +129,56 @@ class Scrubber:
         store, now = self._recorder.store, time.time()
         if trio.current_time() - self._counted_at >= _LONGEST_WAIT_SECONDS or not self._amount.artifacts:
             await self._count()
-        turn = await self._ask(partial(store.scrub_turn, now, self._roots))
+        seen = [root.path for root in self._roots if root.state != "blind"]
+        may_begin = all(root.pass_at is not None or root.state == "blind" for root in self._roots)
+        turn = await self._ask(partial(store.scrub_turn, now, seen, self._passed_over(), may_begin=may_begin))
         self.say_late(turn, now)
         if turn.finished_since is not None:
-            await self._count()
-            self._events.info("scrub_finished", artifacts=self._amount.artifacts, bytes=self._amount.size)
-            await self._ask(partial(store.begin_scrub, now))
-            return
+            await self._finish(turn.finished_since, now)
+        elif turn.path is not None and (turn.path, turn.waits_since) == self._last:
+            await self._set_aside(turn.path)
+        else:
+            await self._serve(turn, now)
+
+    async def _serve(self, turn: ScrubTurn, now: float) -> None:
+        """Take the artifact whose turn it is, or wait for the turn."""
         job = self._job(turn)
         if job is None:
             await self._rest(_IDLE_SECONDS)
-        elif now < turn.next_at <= now + self._period_seconds:
-            await trio.sleep(min(turn.next_at - now, _LONGEST_WAIT_SECONDS))
+            return
+        wait = wait_seconds(turn, now, self._period_seconds)
+        if wait > 0:
+            await trio.sleep(min(wait, _LONGEST_WAIT_SECONDS))
+        elif await self._take(job):
+            self._last = job.path, turn.waits_since
+
+    def _passed_over(self) -> tuple[bytes, ...]:
+        now = trio.current_time()
+        self._aside = {path: until for path, until in self._aside.items() if until > now}
+        return tuple(self._aside)
+
+    async def _set_aside(self, path: bytes) -> None:
+        """The last turn of an artifact left it as it was: the others are not to wait for it."""
+        self._last = None, None
+        if len(self._aside) < _MOST_ASIDE:
+            self._aside[path] = trio.current_time() + _ASIDE_SECONDS
         else:
-            await self._take(job)
+            await self._rest(_IDLE_SECONDS)
+
+    async def _finish(self, begun: float, now: float) -> None:
+        """Everything was hashed since ``begun``, but for what is out of sight or came to nothing, which is counted."""
+        await self._count()
+        left = await self._ask(partial(self._recorder.store.scrub_left, begun, self._paths()))
+        self._events.info(
+            "scrub_finished", artifacts=self._amount.artifacts, bytes=self._amount.size, artifacts_left_out=left
+        )
+        await self._ask(partial(self._recorder.store.begin_scrub, now))
+
+    def _paths(self) -> list[bytes]:
+        return [root.path for root in self._roots]
 
     async def _count(self) -> None:
-        self._amount = Amount(*await self._ask(partial(self._recorder.store.scrub_amount, self._roots)))
+        self._amount = Amount(*await self._ask(partial(self._recorder.store.scrub_amount, self._paths())))
         self._counted_at = trio.current_time()
 
     async def _rest(self, seconds: float) -> None:
@@ -134,18 +188,19 @@ class Scrubber:
 
     def _job(self, turn: ScrubTurn) -> Job | None:
         """The inspection of the artifact whose turn it is; None if there is none below the roots."""
-        root = None if turn.path is None else root_of(turn.path, self._roots)
+        root = None if turn.path is None else root_of(turn.path, self._paths())
         if turn.path is None or turn.identity is None or root is None:
             return None
         return Job(turn.path, root, Fingerprint.parse(turn.identity), "scrub", Urgency.RECHECK)
 
-    async def _take(self, job: Job) -> None:
+    async def _take(self, job: Job) -> bool:
+        """Have it read and wait for the end; False if there was no room for it."""
         began = trio.current_time()
         self._waits_for = job.path
         if not self._put(job):
             self._waits_for = None
             await self._rest(_IDLE_SECONDS)
-            return
+            return False
         # It may be removed, or change, and then nobody comes to an end with it.
         while self._waits_for == job.path and self._is_under_way(job.path):
             await self._bell.wait(_IDLE_SECONDS)
@@ -153,11 +208,12 @@ class Scrubber:
         took = trio.current_time() - began
         pause = pause_seconds(max(0, job.seen.size), self._amount, self._period_seconds, took)
         await self._ask(partial(self._recorder.store.put_scrub_off, time.time() + pause))
+        return True
 
     def say_late(self, turn: ScrubTurn, now: float) -> None:
         """Say once that the period is too short: for the byte rate, or for what was left undone."""
         needed = needed_seconds(self._amount, self._rate)
-        waited = 0.0 if turn.hashed_at is None else now - turn.hashed_at
+        waited = 0.0 if turn.waits_since is None else now - turn.waits_since
         late = needed > self._period_seconds or waited > self._period_seconds + needed + _DAY_SECONDS
         if late and not self._late:
             self._events.warning(
