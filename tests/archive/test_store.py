@@ -165,6 +165,17 @@ def test_more_rows_than_a_page(path: str) -> None:
         assert len(list(store.sniffed(b"/m"))) == 1233
 
 
+def test_many_artifacts_in_one_question(path: str) -> None:
+    with Store(path, writer=True) as store:
+        for number in range(300):
+            store.remember(b"/m/%d" % number, Known(fingerprint=Fingerprint(1, number, 1, 1, 1), failures=number))
+        asked = [b"/m/%d" % number for number in range(200, 400)]
+        found = store.known_of(asked)
+        assert found == {name: store.known(name) for name in asked[:100]}
+        assert found[b"/m/250"].failures == 250
+        assert store.known_of([]) == {}
+
+
 def test_first_bytes_are_known_for_one_state_and_an_artifact_stays_one(path: str) -> None:
     with Store(path, writer=True) as store:
         assert store.sniff(NAME, SEEN) is None

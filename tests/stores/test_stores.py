@@ -381,3 +381,23 @@ def test_what_cannot_be_seen_is_not_missing(tmp_path: Path, stores: Stores, monk
     monkeypatch.setattr(os, "lstat", refused)
     assert [item.kind for item in stores.survey(bytes(tmp_path))] == ["unreadable"]
     assert list(stores.models(bytes(tmp_path))) == []
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_look_through_a_tree_asks_for_a_directory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each file only its own sidecars are looked for; who speaks of the directory is found once for all of them."""
+    files = [write(tmp_path / f"{number}.gguf", b"x") for number in range(50)]
+    asked: list[bytes] = []
+    real = os.lstat
+
+    def counted(path: bytes) -> os.stat_result:
+        asked.append(path)
+        return real(path)
+
+    stores = Stores(trust_seconds=3600.0)
+    monkeypatch.setattr(os, "lstat", counted)
+    assert {stores.promise(bytes(file), real(file)) for file in files} == {NOTHING}
+    own = {bytes(file) + suffix for file in files for suffix in (b".sha256", b".dl-meta")}
+    assert own <= set(asked)
+    others = [path for path in asked if path not in own]
+    assert len(others) == len(set(others))
