@@ -289,7 +289,13 @@ class Generation:
             ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
         scrubber = Scrubber(
-            settings.schedule, recorder, self._events, scheduler.put, scheduler.is_under_way, board.roots
+            settings.schedule,
+            recorder,
+            self._events,
+            scheduler.put,
+            scheduler.is_under_way,
+            scheduler.is_at_rest,
+            board.roots,
         )
 
         async def after_scan() -> None:

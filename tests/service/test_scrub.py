@@ -88,7 +88,7 @@ def known(store: Store, name: str, size: int, waits_since: float | None, **more:
 
 def board(path: bytes = b"/srv", state: RootState = "events") -> RootBoard:
     """A root that was looked at."""
-    return RootBoard(path, state, pass_at=1.0)
+    return RootBoard(path, state)
 
 
 def test_what_waits_longest_comes_first(tmp_path: Path) -> None:
@@ -247,7 +247,13 @@ async def test_what_comes_to_nothing_holds_up_nobody(bench: Bench, monkeypatch: 
         return next(answers, True)
 
     scrubber = Scrubber(
-        ScheduleSettings(scrub_days=1), bench.recorder, bench.recorder._events, put, lambda _: False, [board()]
+        ScheduleSettings(scrub_days=1),
+        bench.recorder,
+        bench.recorder._events,
+        put,
+        lambda _: False,
+        lambda: True,
+        [board()],
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.run)
@@ -267,12 +273,28 @@ async def test_a_root_that_is_not_seen_holds_up_nobody(bench: Bench) -> None:
 
     roots = [board(b"/srv/gone", "blind"), board(b"/srv/here")]
     schedule = ScheduleSettings(scrub_days=1)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, put, lambda _: False, roots)
+    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, put, lambda _: False, lambda: True, roots)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.run)
         await bench.until(lambda: asked)
         nursery.cancel_scope.cancel()
     assert asked == [b"/srv/here/b"]
+
+
+async def test_everything_was_inspected_once_nothing_is_due(bench: Bench) -> None:
+    """What came to nothing and waits for its second look does not count."""
+    scheduler = bench.scheduler
+    assert scheduler.is_at_rest()
+    scheduler.queue.put(bench.job())
+    assert not scheduler.is_at_rest()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scheduler.work)
+        await bench.until(scheduler.is_at_rest)
+        nursery.cancel_scope.cancel()
+    scheduler.settler.later(replace(bench.job(), urgency=Urgency.RECHECK), trio.current_time() + 1000)
+    assert scheduler.is_at_rest()
+    scheduler.settler.unsettled(bench.job(), trio.current_time())
+    assert not scheduler.is_at_rest()
 
 
 async def test_what_a_pass_left_out_is_counted(bench: Bench) -> None:
@@ -283,7 +305,9 @@ async def test_what_a_pass_left_out_is_counted(bench: Bench) -> None:
     known(bench.store, "here/b", 10, now)
     roots = [board(b"/srv/gone", "blind"), board(b"/srv/here")]
     schedule = ScheduleSettings(scrub_days=1)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: False, roots)
+    scrubber = Scrubber(
+        schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: False, lambda: True, roots
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.run)
         await bench.until(lambda: "scrub_finished" in bench.said())
@@ -309,7 +333,9 @@ async def test_a_period_that_cannot_be_kept_is_said_once(bench: Bench) -> None:
     known(bench.store, "large", 10**15, now)
     bench.store.put_scrub_off(now + 1000)
     schedule = ScheduleSettings(scrub_days=1, scrub_bytes_per_second=65_536)
-    scrubber = Scrubber(schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: True, [board()])
+    scrubber = Scrubber(
+        schedule, bench.recorder, bench.recorder._events, lambda _: True, lambda _: True, lambda: True, [board()]
+    )
     scrubber._amount = Amount(*bench.store.scrub_amount(ROOTS))
     for _ in range(2):
         scrubber.say_late(bench.store.scrub_turn(now, ROOTS), now)

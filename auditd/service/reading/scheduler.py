@@ -186,6 +186,13 @@ class Scheduler:
         """Whether a file is due, settling or in hand."""
         return path in self.queue or path in self.settler or any(job.path == path for job in self._board.in_hand)
 
+    def is_at_rest(self) -> bool:
+        """Whether everything that was offered was inspected, but for what came to nothing and is tried again."""
+        if self._board.in_hand or self.queue.overflowed or self.settler.overflowed:
+            return False
+        roots = range(len(self._board.roots))
+        return not any(self.queue.holds(root) or self.settler.holds(root) for root in roots)
+
     def scanned(self) -> None:
         """A scanner has finished a look, and what it found was offered."""
         self._turn.ring()

@@ -80,6 +80,7 @@ class Scrubber:
         events: Events,
         put: Callable[[Job], bool],
         is_under_way: Callable[[bytes], bool],
+        is_at_rest: Callable[[], bool],
         roots: list[RootBoard],
     ) -> None:
         self._period_seconds = schedule.scrub_days * _DAY_SECONDS
@@ -88,6 +89,7 @@ class Scrubber:
         self._events = events
         self._put = put
         self._is_under_way = is_under_way
+        self._is_at_rest = is_at_rest
         self._roots = roots
         self._limiter = trio.CapacityLimiter(1)
         self._bell = Bell()
@@ -130,8 +132,8 @@ class Scrubber:
         if trio.current_time() - self._counted_at >= _LONGEST_WAIT_SECONDS or not self._amount.artifacts:
             await self._count()
         seen = [root.path for root in self._roots if root.state != "blind"]
-        may_begin = all(root.pass_at is not None or root.state == "blind" for root in self._roots)
-        turn = await self._ask(partial(store.scrub_turn, now, seen, self._passed_over(), may_begin=may_begin))
+        # The first look at everything is no pass: it may have hashed nothing.
+        turn = await self._ask(partial(store.scrub_turn, now, seen, self._passed_over(), may_begin=self._is_at_rest()))
         self.say_late(turn, now)
         if turn.finished_since is not None:
             await self._finish(turn.finished_since, now)
