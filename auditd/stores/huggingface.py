@@ -91,7 +91,8 @@ class HubRepository:
         for end in range(len(parts) - 2, -1, -1):
             if parts[end + 1] in {b"blobs", b"snapshots"} and _FOLDER.fullmatch(parts[end]):
                 home = b"/".join(parts[: end + 1])
-                watch.add(home)
+                # With the slash: of a directory that is a link, what counts is what stands behind it.
+                watch.add(os.path.join(home, b""))
                 return cls.rooted(home, memory)
         return None
 

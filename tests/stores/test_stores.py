@@ -401,3 +401,14 @@ def test_a_look_through_a_tree_asks_for_a_directory_once(tmp_path: Path, monkeyp
     assert own <= set(asked)
     others = [path for path in asked if path not in own]
     assert len(others) == len(set(others))
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_list_that_comes_behind_a_link_is_seen(tmp_path: Path, stores: Stores) -> None:
+    model = write(tmp_path / "real" / "m.gguf", b"x")
+    (tmp_path / "link").symlink_to("real")
+    asked = bytes(tmp_path / "link" / "m.gguf")
+    assert stores.promise(asked).references == ()
+    write(model.with_name("SHA256SUMS"), f"{sha256(b'x')}  m.gguf\n".encode())
+    stores.refresh()
+    assert [reference.value for reference in stores.promise(asked).references] == [sha256(b"x")]

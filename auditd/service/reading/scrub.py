@@ -34,9 +34,9 @@ _DAY_SECONDS: Final = 86_400.0
 _IDLE_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 
-#: What came to nothing is passed over so long, and so many at a time.
+#: What came to nothing is passed over so long, and so many at a time: the files of a mount that has died, say.
 _ASIDE_SECONDS: Final = 3600.0
-_MOST_ASIDE: Final = 256
+_MOST_ASIDE: Final = 10_000
 
 T = TypeVar("T")
 
@@ -226,7 +226,8 @@ class Scrubber:
                 scrub_days=self._period_seconds / _DAY_SECONDS,
                 oldest_days=round(waited / _DAY_SECONDS, 2),
             )
-        self._late = late
+        # What is passed over for a while is no less late for that.
+        self._late = late or (self._late and bool(self._aside))
 
 
 def root_of(path: bytes, roots: list[bytes]) -> int | None:
