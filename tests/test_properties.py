@@ -318,7 +318,8 @@ def test_full_mode_agrees_with_header_mode(place: Path, seed: bytes, mutations: 
     assert brief.gguf == long.gguf
     assert brief.safetensors == long.safetensors
     assert brief.error == long.error
-    assert codes(brief) == codes(long) - {"padding_nonzero"}
+    # Only who reads all of a file sees what its padding holds, and that it is zeros.
+    assert codes(brief) == codes(long) - {"padding_nonzero", "zero_run"}
     assert brief.read.header_sha256 == long.read.header_sha256
     if brief.accounting is not None and long.accounting is not None:
         for name in ("tensor_bytes", "alignment_padding", "surplus", "missing", "overlap", "residue", "data_offset"):

@@ -113,7 +113,7 @@ def fold(line: str, cells: int) -> Iterator[str]:
     before, at = "", 0
     while at < len(text):
         end = _break(text, at, cells - len(before), cells - len(below))
-        yield (before + text[at:end]).rstrip()
+        yield (before + text[at:end]).rstrip(" ")
         before, at = below, end
         while text.startswith(" ", at):
             at += 1

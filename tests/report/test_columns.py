@@ -63,6 +63,10 @@ def test_a_line_is_folded_and_nothing_is_lost() -> None:
     assert list(fold("\x1b[1mtoo long\x1b[0m", 6)) == ["too", "    lo", "    ng"]
 
 
+def test_a_space_that_does_not_break_is_not_lost() -> None:
+    assert list(fold("0\xa0", 1)) == ["0", "\xa0"]
+
+
 @given(LINES, st.integers(6, 40))
 def test_folded_lines_fit(line: str, cells: int) -> None:
     folded = list(fold(line, cells))
