@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from tests.support.commands import Write
 
 _SCHEMA = json.loads((Path(__file__).parents[1] / "config" / "evidence.schema.json").read_text(encoding="utf-8"))
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it puts into the background, and what is started from here would not hear of it either.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SYSTEM_REASON = "MODEL_AUDITD_SYSTEM=no: the kernel and the system are the same for every interpreter"
 
