@@ -112,6 +112,16 @@ def read_small(path: bytes, limit: int) -> bytes:
         os.close(descriptor)
 
 
+def small_at(path: bytes, limit: int) -> bytes | None:
+    """As :func:`read_small`, and None for what it refuses; costs one look where there is nothing, as beside most files."""
+    if status_of(path) is None:
+        return None
+    try:
+        return read_small(path, limit)
+    except Unknown:
+        return None
+
+
 def _read_all(descriptor: int, limit: int) -> bytes:
     """A file may grow while it is read: what came past the bound is refused, not cut."""
     pieces: list[bytes] = []

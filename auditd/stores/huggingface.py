@@ -91,8 +91,7 @@ class HubRepository:
         for end in range(len(parts) - 2, -1, -1):
             if parts[end + 1] in {b"blobs", b"snapshots"} and _FOLDER.fullmatch(parts[end]):
                 home = b"/".join(parts[: end + 1])
-                # With the slash: of a directory that is a link, what counts is what stands behind it.
-                watch.add(os.path.join(home, b""))
+                watch.add_directory(home)
                 return cls.rooted(home, memory)
         return None
 

@@ -41,8 +41,7 @@ def lists_above(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> 
 
 def _lists_in(directory: bytes, kinds: tuple[ListKind, ...], watch: Watch) -> Iterator[tuple[bytes, ListKind]]:
     """The lists that a directory has: adding or removing one changes the directory."""
-    # With the slash: of a directory that is a link, what counts is what stands behind it.
-    watch.add(os.path.join(directory, b""))
+    watch.add_directory(directory)
     places = ((os.path.join(directory, name), kind) for kind in kinds for name in kind.names)
     return ((place, kind) for place, kind in places if is_file(place))
 

@@ -9,6 +9,7 @@ everything checked at its next use. Whoever asks for a whole tree may trust a ch
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -53,6 +54,10 @@ class Watch:
             self._newest_ns = max(self._newest_ns, status.st_ctime_ns)
         self.items += 1
         return signature
+
+    def add_directory(self, path: bytes) -> Signature | None:
+        """Depend on the names in a directory; where ``path`` is a link, in the one that stands behind it."""
+        return self.add(os.path.join(path, b""))
 
     def is_young(self, now_ns: int) -> bool:
         """Whether something had just changed. A time in the future is a clock that is wrong, not a change."""

@@ -17,7 +17,7 @@ import msgspec
 
 from auditd.evidence.promise import NOTHING, Promise, Reference
 from auditd.stores.checked_json import checked
-from auditd.stores.files import Unknown, plain_parts, read_small, status_of
+from auditd.stores.files import plain_parts, small_at
 from auditd.stores.lists import ListKind, Lists, agreed, listed, lists_above
 from auditd.stores.memory import Memory, Watch
 from auditd.stores.signing import SIGNED
@@ -116,11 +116,8 @@ def _unescape(name: bytes) -> bytes | None:
 def _own(path: bytes) -> Reference | None:
     """What ``<file>.sha256`` says: a digest alone, or the line whose path ends in the file's name, wherever made."""
     sidecar = path + b".sha256"
-    if status_of(sidecar) is None:
-        return None
-    try:
-        raw = read_small(sidecar, _SIDECAR_BYTES)
-    except Unknown:
+    raw = small_at(sidecar, _SIDECAR_BYTES)
+    if raw is None:
         return None
     if _BARE.fullmatch(raw.strip()):
         digest: str | None = raw.strip().decode("ascii").lower()
@@ -132,12 +129,8 @@ def _own(path: bytes) -> Reference | None:
 
 def _meta(path: bytes) -> tuple[int | None, Reference | None]:
     """The size and the digest that a ``.dl-meta`` expects."""
-    if status_of(path) is None:
-        return None, None
-    try:
-        meta = checked(read_small(path, _META_BYTES), _Meta)
-    except Unknown:
-        return None, None
+    raw = small_at(path, _META_BYTES)
+    meta = None if raw is None else checked(raw, _Meta)
     if meta is None:
         return None, None
     size = meta.expected_size

@@ -167,14 +167,21 @@ class Scheduler:
 
     def _decide_passes(self) -> None:
         """A scan is a pass over its root once nothing that has to be read there is left."""
-        if self.queue.overflowed or self.settler.overflowed:
+        if self._overflowed:
             return
-        busy = {job.root for job in self._board.in_hand}
         for index, root in enumerate(self._board.roots):
-            if root.pass_at == root.scanned_at or index in busy:
-                continue
-            if not self.queue.holds(index) and not self.settler.holds(index):
+            if root.pass_at != root.scanned_at and not self._is_busy(index):
                 root.pass_at = root.scanned_at
+
+    @property
+    def _overflowed(self) -> bool:
+        """Whether something had to be forgotten."""
+        return self.queue.overflowed or self.settler.overflowed
+
+    def _is_busy(self, root: int) -> bool:
+        """Whether a file of a root is left to be inspected; what came to nothing and is tried again does not count."""
+        in_hand = any(job.root == root for job in self._board.in_hand)
+        return in_hand or self.queue.holds(root) or self.settler.holds(root)
 
     def put(self, job: Job) -> bool:
         """Have a file inspected when nothing more urgent is due; False if there is no room."""
@@ -188,10 +195,7 @@ class Scheduler:
 
     def is_at_rest(self) -> bool:
         """Whether everything that was offered was inspected, but for what came to nothing and is tried again."""
-        if self._board.in_hand or self.queue.overflowed or self.settler.overflowed:
-            return False
-        roots = range(len(self._board.roots))
-        return not any(self.queue.holds(root) or self.settler.holds(root) for root in roots)
+        return not self._overflowed and not any(map(self._is_busy, range(len(self._board.roots))))
 
     def scanned(self) -> None:
         """A scanner has finished a look, and what it found was offered."""
@@ -207,12 +211,11 @@ class Scheduler:
 
     def _recover_forgotten(self) -> None:
         """Once there is room again, look for what had to be forgotten; what a store that is begun anew lacks, too."""
-        overflowed = self.queue.overflowed or self.settler.overflowed
         if self._begun_anew != self._recorder.store.begun_anew:
             self._begun_anew = self._recorder.store.begun_anew
             self._rescan()
         idle = not self._board.in_hand and not len(self.queue)
-        if overflowed and idle and self.settler.has_room:
+        if self._overflowed and idle and self.settler.has_room:
             self.queue.overflowed = self.settler.overflowed = False
             self._rescan()
 
