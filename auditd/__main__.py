@@ -15,9 +15,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
         # Here and not above: only what is imported within this function can be interrupted without a traceback.
-        from auditd.cli import beginning  # noqa: PLC0415
+        from auditd.cli import signals  # noqa: PLC0415
 
-        beginning.guard(arguments)
+        signals.guard(arguments)
         from auditd.cli.application import run  # noqa: PLC0415
 
         return run(arguments)

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 
 from auditd.choices import HASH_CHOICES, LAYOUT_CHOICES, PARTS_CHOICES, choices_digest
 from auditd.errors import SettingsError
-from auditd.evidence.codes import SEVERITIES
-from auditd.evidence.findings import SEVERITY_ORDER
 from auditd.evidence.record import Severity
 from auditd.evidence.text import printable, quoted
 from auditd.inspection.parts import Parts
 from auditd.inspection.request import HashMode
+from auditd.rules.findings import SEVERITY_ORDER
+from auditd.rules.severities import SEVERITIES
 
 WatchMode: TypeAlias = Literal["auto", "events", "poll"]
 #: The Elastic Common Schema is not written by this version.

@@ -294,18 +294,18 @@ def st_entry(dtype: str, shape: Sequence[int], begin: int, end: int) -> dict[str
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
 
-def look(path: str | bytes | Path, **options: Any) -> Evidence:
+def observation(path: str | bytes | Path, **options: Any) -> Evidence:
     """One inspection of a path, with nothing that stops it."""
     from auditd.inspection.inspector import inspect
 
     return inspect(Request(path=os.fsencode(path), producer=PRODUCER, **options), carry_on, unwatched)
 
 
-def look_at(directory: Path, data: bytes, name: str = "model.gguf", **options: Any) -> Evidence:
+def observe_artifact(directory: Path, data: bytes, name: str = "model.gguf", **options: Any) -> Evidence:
     """One inspection of these bytes."""
     path = directory / name
     path.write_bytes(data)
-    return look(path, **options)
+    return observation(path, **options)
 
 
 def look_at_sparse(directory: Path, data: bytes, size: int, name: str = "model.gguf", **options: Any) -> Evidence:
@@ -313,7 +313,7 @@ def look_at_sparse(directory: Path, data: bytes, size: int, name: str = "model.g
     path = directory / name
     path.write_bytes(data)
     os.truncate(path, size)
-    return look(path, **options)
+    return observation(path, **options)
 
 
 def finding(evidence: Evidence, code: str, constraint: str | None = None) -> Finding:

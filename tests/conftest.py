@@ -13,8 +13,8 @@ import jsonschema_rs
 import pytest
 
 from auditd.evidence.canonical import encode
-from auditd.evidence.compose import compose
 from auditd.evidence.record import Evidence
+from auditd.inspection.composition import compose
 from tests.support import models
 from tests.support.commands import Write
 

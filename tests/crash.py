@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from auditd.archive.connection import reading
-from auditd.archive.verifying import Tally, verify
+from auditd.evidence_store.connection import reading
+from auditd.evidence_store.verifying import Tally, verify
 from tests.service.processes import Daemon, House, houses
 from tests.support.models import gguf
 from tests.support.wreckage import ALERT_EVENTS, Event, Kept, Told, kept, lines, told

@@ -19,9 +19,13 @@ FLOORS = (
     "accounting",
     "model",
     "evidence",
-    "stores",
+    "rules",
+    "header_dump",
+    "comparison",
+    "model_sets",
+    "model_stores",
     "inspection",
-    "archive",
+    "evidence_store",
     "choices",
     "settings",
     "report",
@@ -30,7 +34,20 @@ FLOORS = (
     "__main__",
 )
 #: Values in, values out.
-PURE = {"errors", "formats", "accounting", "model", "evidence", "choices", "settings", "report"}
+PURE = {
+    "errors",
+    "formats",
+    "accounting",
+    "model",
+    "evidence",
+    "rules",
+    "header_dump",
+    "comparison",
+    "model_sets",
+    "choices",
+    "settings",
+    "report",
+}
 WORLD = {
     "asyncio",
     "ctypes",

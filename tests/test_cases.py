@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from auditd.evidence.record import Evidence
-from tests.builders import CASES, codes, look
+from tests.builders import CASES, codes, observation
 
 INDEX = CASES / "index.tsv"
 
@@ -52,7 +52,7 @@ def chosen(*folders: str) -> list[Any]:
 
 
 def inspected(case: Case, **options: Any) -> Evidence:
-    evidence = look(CASES / case.file, **options)
+    evidence = observation(CASES / case.file, **options)
     assert evidence.read.bytes_read <= 1024 * 1024 or options
     assert evidence.artifact.size == (CASES / case.file).stat().st_size
     return evidence
@@ -291,7 +291,7 @@ def test_padding_that_is_not_zero_shows_in_full_mode() -> None:
     path: Path = CASES / "advisories/padding_nonzero_before_data.gguf"
     if not path.is_file():
         pytest.skip(f"no collection of input files at {CASES}")
-    assert look(path).verdict in {"sound", "notice"}
-    evidence = look(path, hash_mode="full")
+    assert observation(path).verdict in {"sound", "notice"}
+    evidence = observation(path, hash_mode="full")
     assert evidence.verdict == "notice"
     assert "padding_nonzero" in codes(evidence)

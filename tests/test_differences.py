@@ -19,7 +19,7 @@ from tests.builders import (
     Tensor,
     aligned,
     gguf,
-    look,
+    observation,
     safetensors,
     simple,
     st_entry,
@@ -81,7 +81,7 @@ def differences(path: Path, data: bytes) -> Iterator[peers.Difference]:
     if data[:4] == b"GGUF" and not peers.is_askable(data):
         return
     path.write_bytes(data)
-    evidence = look(path)
+    evidence = observation(path)
     yield from peers.ask_gguf(str(path), evidence) if data[:4] == b"GGUF" else peers.ask_safetensors(data, evidence)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from auditd.archive import records
-from auditd.archive.records import RecordError, unpack
+from auditd.evidence_store import records
+from auditd.evidence_store.records import RecordError, unpack
 from auditd.inspection.descriptor import Descriptor, Unreadable
 from auditd.report.show.byte_map import lines as byte_map
 from auditd.report.show.byte_map.picture import picture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auditd.evidence.record import Evidence
-from tests.builders import codes, look, look_at
+from tests.builders import codes, observation, observe_artifact
 
 gguf = pytest.importorskip("gguf", reason="the gguf package is not installed")
 safetensors = pytest.importorskip("safetensors", reason="the safetensors package is not installed")
@@ -67,7 +67,7 @@ def test_gguf_every_type(tmp_path: Path, kind: Any) -> None:
     made.add_tensor("w", np.zeros((3, blocks * size), dtype=np.uint8), raw_dtype=kind)
     made.add_tensor("v", np.zeros((2, blocks * size), dtype=np.uint8), raw_dtype=kind)
     close(made)
-    evidence = look(path)
+    evidence = observation(path)
     verdict, layout = PEER_VERDICTS.get(int(kind), ("sound", "ggml-current"))
     assert evidence.verdict == verdict, sorted(codes(evidence))
     assert evidence.accounting is not None
@@ -86,7 +86,7 @@ def test_gguf_every_type_of_numpy(tmp_path: Path) -> None:
     for dtype in (np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64):
         made.add_tensor(np.dtype(dtype).name, np.zeros((3, 5), dtype=dtype))
     close(made)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.verdict == "sound"
     compare(evidence, path)
 
@@ -99,7 +99,7 @@ def test_gguf_alignments(tmp_path: Path, alignment: int) -> None:
     for length in (1, 7, 8, 9, 500):
         made.add_tensor(f"w{length}", np.zeros(length, dtype=np.float32))
     close(made)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.verdict == "sound"
     compare(evidence, path)
 
@@ -110,7 +110,7 @@ def test_gguf_big_endian(tmp_path: Path) -> None:
     made.add_uint32("test.n", 7)
     made.add_tensor("w", np.zeros((2, 3), dtype=np.float32))
     close(made)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.verdict == "notice"
     assert evidence.gguf is not None
     assert evidence.gguf.byte_order == "big"
@@ -122,7 +122,7 @@ def test_gguf_metadata_only(tmp_path: Path) -> None:
     made = writer(path)
     made.add_token_list([f"t{n}" for n in range(1000)])
     close(made, tensors=False)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.verdict == "sound"
     assert evidence.accounting is not None
     assert evidence.accounting.residue == 0
@@ -160,7 +160,7 @@ def test_gguf_every_value(tmp_path: Path) -> None:
     made.add_array("a.long", list(range(100)))
     made.add_tensor("w", np.zeros(4, dtype=np.float32))
     close(made)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.verdict == "sound"
     assert evidence.gguf is not None
     assert evidence.gguf.metadata is not None
@@ -187,7 +187,7 @@ def test_gguf_quantized_by_the_package(tmp_path: Path) -> None:
         kind = gguf.GGMLQuantizationType[name]
         made.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)
     close(made)
-    evidence = look(path, hash_mode="full")
+    evidence = observation(path, hash_mode="full")
     assert evidence.verdict == "sound"
     compare(evidence, path)
 
@@ -245,7 +245,7 @@ def test_safetensors_every_dtype(tmp_path: Path, dtype: str) -> None:
         for key, raw in content.items()
     }
     data = safetensors.serialize(tensors, {"format": "pt"})
-    evidence = look_at(tmp_path, bytes(data), "model.safetensors")
+    evidence = observe_artifact(tmp_path, bytes(data), "model.safetensors")
     assert evidence.verdict == "sound", sorted(codes(evidence))
     assert evidence.safetensors is not None
     assert evidence.safetensors.metadata == {"format": "pt"}
@@ -262,7 +262,7 @@ def test_safetensors_many(tmp_path: Path) -> None:
         for kind in ("float16", "float32", "int64")
     }
     st_numpy.save_file(tensors, path, {"é": "\n"})
-    evidence = look(path, hash_mode="full")
+    evidence = observation(path, hash_mode="full")
     assert evidence.verdict == "sound"
     compare_safetensors(evidence, path.read_bytes())
 
@@ -270,4 +270,4 @@ def test_safetensors_many(tmp_path: Path) -> None:
 def test_safetensors_nothing(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     st_numpy.save_file({}, path)
-    assert look(path).verdict == "sound"
+    assert observation(path).verdict == "sound"

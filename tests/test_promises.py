@@ -20,5 +20,5 @@ def test_a_named_test_is_there(file: str, name: str) -> None:
 def test_every_promise_is_shown_or_does_not_apply() -> None:
     rows = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")][2:]
     assert len(rows) > 30
-    for promise, how, shown in rows:
-        assert "`" in shown or "does not apply" in how, promise
+    for expectation, how, shown in rows:
+        assert "`" in shown or "does not apply" in how, expectation

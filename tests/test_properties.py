@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.evidence.findings import FINDINGS, worst_verdict
 from auditd.evidence.record import Evidence
+from auditd.rules.findings import FINDINGS, worst_verdict
 from tests import brute
 from tests.builders import (
     ARCHITECTURE,
@@ -25,7 +25,7 @@ from tests.builders import (
     codes,
     f32_length,
     gguf,
-    look_at,
+    observe_artifact,
     property_test,
     safetensors,
     simple,
@@ -124,7 +124,7 @@ def test_the_account_is_that_of_every_single_byte(place: Path, drawn: tuple[int,
         return
     data, data_offset, extents = build(alignment, tensors, slack)
     expected = brute.count(len(data), data_offset, alignment, extents)
-    evidence = look_at(place, data)
+    evidence = observe_artifact(place, data)
     assert evidence.outcome == "complete"
     account = figures(evidence)
     assert account.data_offset == data_offset
@@ -152,7 +152,7 @@ def test_full_mode_says_what_is_in_the_regions(place: Path, drawn: tuple[int, li
         if len(data) > header_end:
             data[dice.randrange(header_end, len(data))] = 0xA5
     expected = brute.count(len(data), data_offset, alignment, extents)
-    evidence = look_at(place, bytes(data), hash_mode="full")
+    evidence = observe_artifact(place, bytes(data), hash_mode="full")
     regions = figures(evidence).regions
     for region in regions:
         if region.kind in {"gap", "trailing", "padding_partial"}:
@@ -182,7 +182,7 @@ def test_what_has_no_size_makes_the_sum_unknown(place: Path, drawn: tuple[int, l
         return
     data, data_offset, extents = build(alignment, tensors, slack)
     expected = brute.count(len(data), data_offset, alignment, extents)
-    evidence = look_at(place, data)
+    evidence = observe_artifact(place, data)
     account = figures(evidence)
     assert account.data_offset == data_offset
     nulls = (account.tensor_bytes, account.alignment_padding, account.remainder, account.surplus, account.residue)
@@ -219,7 +219,7 @@ def test_safetensors_ranges_are_accounted_alike(
     start = len(data) - size
     extents = [brute.Extent(index, begin, end - begin) for index, (begin, end) in enumerate(ranges)]
     expected = brute.count(len(data), start, 1, extents)
-    evidence = look_at(place, data, "model.safetensors")
+    evidence = observe_artifact(place, data, "model.safetensors")
     account = figures(evidence)
     assert account.data_offset == start
     for name in ("tensor_bytes", "alignment_padding", "surplus", "missing", "overlap", "residue", "remainder"):
@@ -301,20 +301,20 @@ def check_record(evidence: Evidence) -> None:
 @given(st.sampled_from(SEEDS), MUTATIONS)
 def test_a_damaged_file_gives_a_record(place: Path, seed: bytes, mutations: list[tuple[str, int, int]]) -> None:
     data = mutated(seed, mutations)
-    check_record(look_at(place, data))
+    check_record(observe_artifact(place, data))
 
 
 @property_test(200)
 @given(st.binary(max_size=200), st.sampled_from([b"", b"GGUF", b"GGUF\x03\x00\x00\x00", b"\x40\0\0\0\0\0\0\0{"]))
 def test_any_bytes_give_a_record(place: Path, tail: bytes, head: bytes) -> None:
-    check_record(look_at(place, head + tail))
+    check_record(observe_artifact(place, head + tail))
 
 
 @property_test(100)
 @given(st.sampled_from(SEEDS), MUTATIONS)
 def test_full_mode_agrees_with_header_mode(place: Path, seed: bytes, mutations: list[tuple[str, int, int]]) -> None:
     data = mutated(seed, mutations)
-    brief, long = look_at(place, data), look_at(place, data, hash_mode="full")
+    brief, long = observe_artifact(place, data), observe_artifact(place, data, hash_mode="full")
     assert brief.gguf == long.gguf
     assert brief.safetensors == long.safetensors
     assert brief.error == long.error

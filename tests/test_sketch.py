@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Built, Entry, Tensor, aligned, codes, finding, gguf, look_at, sketch
+from tests.builders import Built, Entry, Tensor, aligned, codes, finding, gguf, observe_artifact, sketch
 
 #: Field starts as published with the file: head, five entries, one info record, padding, data.
 PUBLISHED_STARTS = [0, 4, 8, 16, 24, 70, 125, 158, 192, 268, 327, 384]
@@ -87,7 +87,7 @@ def test_the_builder_puts_every_field_where_it_was_published() -> None:
 
 def test_every_figure(tmp_path: Path) -> None:
     data = sketch().data
-    evidence = look_at(tmp_path, data)
+    evidence = observe_artifact(tmp_path, data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "sound"
     assert evidence.error is None
@@ -124,7 +124,7 @@ def test_every_figure(tmp_path: Path) -> None:
 
 
 def test_the_declarations(tmp_path: Path) -> None:
-    declared = look_at(tmp_path, sketch().data).gguf
+    declared = observe_artifact(tmp_path, sketch().data).gguf
     assert declared is not None
     assert declared.metadata is not None
     assert declared.tensors is not None
@@ -151,7 +151,7 @@ def test_the_declarations(tmp_path: Path) -> None:
     [(16, 327, 9, 360), (64, 327, 57, 408), (4096, 327, 3769, 4120), (None, 294, 26, 344)],
 )
 def test_alignments(tmp_path: Path, alignment: int | None, header: int, padding: int, size: int) -> None:
-    evidence = look_at(tmp_path, sketch(alignment).data)
+    evidence = observe_artifact(tmp_path, sketch(alignment).data)
     assert evidence.verdict == "sound"
     assert evidence.artifact.size == size
     assert evidence.gguf is not None
@@ -168,7 +168,7 @@ def test_a_header_that_ends_on_a_multiple_needs_no_padding(tmp_path: Path) -> No
     # 24 + 8+20+4+8+28 + 8+17+4+4 + 8+1+4+8+4+8 = 24 + 68 + 33 + 33 = 158; 34 more make 192 = 3 * 64
     built = gguf([Entry("general.architecture", "string", "x" * 62), aligned(64)], [Tensor("w", [4])], alignment=64)
     assert built.header_end == 192
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.accounting is not None
     assert evidence.accounting.header_padding == 0
     assert evidence.accounting.data_offset == 192
@@ -180,7 +180,7 @@ def test_byte_24_raised_to_21_is_an_impossible_value_type(tmp_path: Path) -> Non
     data = bytearray(sketch().data)
     assert data[24] == 20
     data[24] = 21
-    evidence = look_at(tmp_path, bytes(data))
+    evidence = observe_artifact(tmp_path, bytes(data))
     assert evidence.outcome == "refused"
     assert evidence.verdict == "malformed"
     error = evidence.error
@@ -193,7 +193,7 @@ def test_byte_24_raised_to_21_is_an_impossible_value_type(tmp_path: Path) -> Non
 def test_byte_24_raised_to_64_is_an_impossible_length(tmp_path: Path) -> None:
     data = bytearray(sketch().data)
     data[24] = 64
-    evidence = look_at(tmp_path, bytes(data))
+    evidence = observe_artifact(tmp_path, bytes(data))
     assert evidence.outcome == "refused"
     assert evidence.verdict == "malformed"
     error = evidence.error
@@ -206,7 +206,7 @@ def test_byte_24_raised_to_64_is_an_impossible_length(tmp_path: Path) -> None:
 def test_byte_24_raised_to_255_quotes_a_key_that_is_obviously_none(tmp_path: Path) -> None:
     data = bytearray(sketch().data)
     data[24] = 255
-    evidence = look_at(tmp_path, bytes(data))
+    evidence = observe_artifact(tmp_path, bytes(data))
     assert evidence.outcome == "refused"
     error = evidence.error
     assert error is not None
@@ -220,7 +220,7 @@ def test_byte_24_raised_to_255_quotes_a_key_that_is_obviously_none(tmp_path: Pat
 @pytest.mark.parametrize("length", range(1, 327))
 def test_a_cut_header_names_the_field_it_stops_in(tmp_path: Path, length: int) -> None:
     subject, offset, constraint = stop_of(length)
-    evidence = look_at(tmp_path, sketch().data[:length])
+    evidence = observe_artifact(tmp_path, sketch().data[:length])
     assert evidence.outcome == "refused"
     assert evidence.verdict == "truncated"
     error = evidence.error
@@ -255,7 +255,7 @@ def test_a_cut_header_names_the_field_it_stops_in(tmp_path: Path, length: int) -
 
 
 def test_cut_at_200_by_hand(tmp_path: Path) -> None:
-    error = look_at(tmp_path, sketch().data[:200]).error
+    error = observe_artifact(tmp_path, sketch().data[:200]).error
     assert error is not None
     assert (error.subject, error.offset) == ("metadata[4].key.length", 192)
     assert "metadata entry 5 of 5" in error.message
@@ -263,7 +263,7 @@ def test_cut_at_200_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", range(327, 408))
 def test_a_file_cut_after_its_header_is_short_of_exactly_that(tmp_path: Path, length: int) -> None:
-    evidence = look_at(tmp_path, sketch().data[:length])
+    evidence = observe_artifact(tmp_path, sketch().data[:length])
     assert evidence.outcome == "complete"
     assert evidence.verdict == "truncated"
     account = evidence.accounting
@@ -284,7 +284,7 @@ def test_a_file_cut_after_its_header_is_short_of_exactly_that(tmp_path: Path, le
 
 
 def test_the_empty_file_is_foreign(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, b"")
+    evidence = observe_artifact(tmp_path, b"")
     assert evidence.verdict == "foreign"
     assert evidence.outcome == "refused"
     assert evidence.error is not None
@@ -292,7 +292,7 @@ def test_the_empty_file_is_foreign(tmp_path: Path) -> None:
 
 
 def test_a_file_that_opens_ggml_is_told_both_marks(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, b"GGML" + sketch().data[4:])
+    evidence = observe_artifact(tmp_path, b"GGML" + sketch().data[4:])
     assert evidence.verdict == "foreign"
     assert "not_a_model" in codes(evidence)
     assert evidence.error is not None
@@ -303,7 +303,7 @@ def test_a_file_that_opens_ggml_is_told_both_marks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("extra", [1, 8, 38, 39, 41, 56, 4096])
 def test_bytes_after_the_last_weight_belong_to_nothing(tmp_path: Path, extra: int) -> None:
     """408 is no multiple of 64: fewer than 40 bytes are unfinished padding, more are padding and a trail."""
-    evidence = look_at(tmp_path, sketch().data + bytes(extra))
+    evidence = observe_artifact(tmp_path, sketch().data + bytes(extra))
     account = evidence.accounting
     assert account is not None
     assert account.regions is not None
@@ -323,7 +323,7 @@ def test_bytes_after_the_last_weight_belong_to_nothing(tmp_path: Path, extra: in
 
 
 def test_padded_after_the_last_weight_is_as_sound(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, sketch().data + bytes(40))
+    evidence = observe_artifact(tmp_path, sketch().data + bytes(40))
     assert evidence.verdict == "sound"
     assert evidence.accounting is not None
     assert evidence.accounting.alignment_padding == 40
@@ -333,7 +333,7 @@ def test_padded_after_the_last_weight_is_as_sound(tmp_path: Path) -> None:
 
 def test_the_same_numbers_come_back(tmp_path: Path) -> None:
     built: Built = sketch()
-    tensor = look_at(tmp_path, built.data).gguf
+    tensor = observe_artifact(tmp_path, built.data).gguf
     assert tensor is not None
     assert tensor.tensors is not None
     place = tensor.tensors[0].file_offset

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auditd.evidence.record import Evidence
-from tests.builders import codes, finding, look
+from tests.builders import codes, finding, observation
 from tests.models import SIZES, Twin, hero, length_of, small
 
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -93,7 +93,7 @@ def role(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def whole(role: str, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     twin = twin_of(role)
-    return look(put(tmp_path_factory.mktemp(role), twin, twin.file_size))
+    return observation(put(tmp_path_factory.mktemp(role), twin, twin.file_size))
 
 
 def test_the_twins_are_laid_out_as_published() -> None:
@@ -194,7 +194,7 @@ def test_only_the_header_is_read(role: str, whole: Evidence) -> None:
 
 def test_one_byte_appended(role: str, tmp_path: Path) -> None:
     twin = twin_of(role)
-    evidence = look(put(tmp_path, twin, twin.file_size + 1))
+    evidence = observation(put(tmp_path, twin, twin.file_size + 1))
     account = account_of(evidence)
     assert evidence.verdict == "residue"
     assert (account.residue, account.surplus, account.missing) == (1, 1, 0)
@@ -208,7 +208,7 @@ def test_one_byte_appended(role: str, tmp_path: Path) -> None:
 
 def test_one_byte_cut(role: str, tmp_path: Path) -> None:
     twin = twin_of(role)
-    evidence = look(put(tmp_path, twin, twin.file_size - 1))
+    evidence = observation(put(tmp_path, twin, twin.file_size - 1))
     account = account_of(evidence)
     assert evidence.verdict == "truncated"
     assert (account.residue, account.surplus, account.missing) == (-1, 0, 1)
@@ -227,7 +227,7 @@ def test_cut_in_the_middle_counts_the_tensors(role: str, tmp_path: Path) -> None
     twin = twin_of(role)
     middle = len(twin.tensors) // 2
     begin = twin.data_offset + (twin.tensors[middle].offset or 0)
-    evidence = look(put(tmp_path, twin, begin + 1))
+    evidence = observation(put(tmp_path, twin, begin + 1))
     account = account_of(evidence)
     assert (account.tensors_cut, account.tensors_gone) == (1, len(twin.tensors) - middle - 1)
     assert account.missing == twin.file_size - begin - 1
@@ -241,7 +241,7 @@ def test_the_last_tensor_moved(role: str, tmp_path: Path) -> None:
     twin = twin_of(role)
     last = len(twin.tensors) - 1
     offset = twin.tensors[last].offset or 0
-    evidence = look(put(tmp_path, twin, twin.file_size, moved(twin, last, offset + 32)))
+    evidence = observation(put(tmp_path, twin, twin.file_size, moved(twin, last, offset + 32)))
     account = account_of(evidence)
     assert evidence.verdict == "truncated"
     assert (account.residue, account.surplus, account.missing, account.overlap) == (0, 32, 32, 0)
@@ -263,7 +263,7 @@ def test_a_tensor_in_the_middle_moved(role: str, tmp_path: Path) -> None:
     offset = twin.tensors[index].offset or 0
     begin = twin.data_offset + offset
     end = begin + length_of(twin.tensors[index])
-    evidence = look(put(tmp_path, twin, twin.file_size, moved(twin, index, offset + 64)))
+    evidence = observation(put(tmp_path, twin, twin.file_size, moved(twin, index, offset + 64)))
     account = account_of(evidence)
     assert evidence.verdict == "malformed"
     assert (account.residue, account.surplus, account.missing, account.overlap) == (0, 64, 0, 64)
@@ -278,7 +278,7 @@ def test_an_offset_off_the_alignment(role: str, tmp_path: Path) -> None:
     twin = twin_of(role)
     last = len(twin.tensors) - 1
     offset = (twin.tensors[last].offset or 0) + 4
-    evidence = look(put(tmp_path, twin, twin.file_size, moved(twin, last, offset)))
+    evidence = observation(put(tmp_path, twin, twin.file_size, moved(twin, last, offset)))
     hit = finding(evidence, "offset_misaligned")
     assert hit.subject == f"tensors[{last}].offset"
     assert hit.offset == twin.offset_fields[last]

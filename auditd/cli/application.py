@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from auditd import __version__
-from auditd.cli import beginning
+from auditd.cli import signals
 from auditd.cli.commands import COMMANDS
 from auditd.cli.status import Status
 from auditd.cli.terminal import PROGRAM, OutputError, Terminal
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
     terminal = Terminal.standard()
     try:
         chosen = _parsed(arguments, terminal)
-        beginning.over()
+        signals.over()
         status: int = chosen.run(chosen, terminal)
         terminal.flush()
     except OutputError as error:

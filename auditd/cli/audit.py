@@ -10,27 +10,27 @@ from itertools import chain
 from typing import Final
 
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Detail, Look, add_json, add_look, also_not_seen, detailed
+from auditd.cli.options import Detail, Observation, add_inspection_options, add_json, also_not_seen, detailed
 from auditd.cli.path_list import opened
 from auditd.cli.status import Status, status_from, status_of, worst
 from auditd.cli.targets import Target, targets
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import InspectionStopped, UsageError
-from auditd.evidence.sets.compose import compose_set
-from auditd.evidence.sets.facts import SetFacts
-from auditd.evidence.sets.record import encode_set, set_summary
 from auditd.evidence.text import printable
 from auditd.inspection.inspector import inspect
-from auditd.inspection.moment import now_text
 from auditd.inspection.request import Checkpoint
 from auditd.inspection.scan import Other, Unseen
-from auditd.inspection.sets import INDEX_SUFFIX, SetsOnTheWay
+from auditd.inspection.set_discovery import INDEX_SUFFIX, SetsOnTheWay
+from auditd.inspection.timestamps import now_text
+from auditd.model_sets.composition import compose_set
+from auditd.model_sets.facts import SetFacts
+from auditd.model_sets.record import encode_set, set_summary
+from auditd.model_stores.homes import Homes
+from auditd.model_stores.stores import ModelStores
 from auditd.report.figures import counted
 from auditd.report.progress import ProgressLine
 from auditd.report.set_rows import set_row
 from auditd.report.table import Rows, row, table, unseen_row
-from auditd.stores.homes import Homes
-from auditd.stores.stores import Stores
 
 #: Notes on stores that are shown.
 _NOTES: Final = 8
@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
         type=os.fsencode,
         help="also the paths in this file (-: standard input), separated by NUL if there is one in it, else by lines",
     )
-    add_look(parser, default_hash="expected")
+    add_inspection_options(parser, default_hash="expected")
     add_json(parser, "one evidence a line as JSON")
     parser.add_argument("--all", action="store_true", help="list the sound files, too, however many there are")
     parser.add_argument("--follow-links", action="store_true", help="follow links to directories, and out of a PATH")
@@ -60,8 +60,8 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     source = arguments.files_from
     if not arguments.paths and source is None:
         raise UsageError("audit: give a PATH, or --files-from FILE")
-    look = Look.of(arguments)
-    audit = _Audit(terminal, look, arguments.json, arguments.detail, terminal.progress_line(), arguments.all)
+    observation = Observation.of(arguments)
+    audit = _Audit(terminal, observation, arguments.json, arguments.detail, terminal.progress_line(), arguments.all)
     with opened(source) as listed, Interruption() as interruption:
         audit.sets = SetsOnTheWay(interruption.checkpoint)
         try:
@@ -105,7 +105,7 @@ class _Audit:
     """A run under way: what was seen so far."""
 
     terminal: Terminal
-    look: Look
+    observation: Observation
     json: bool
     detail: Detail | None
     line: ProgressLine | None
@@ -119,7 +119,7 @@ class _Audit:
     sets: SetsOnTheWay = field(default_factory=SetsOnTheWay)
     set_rows: Rows = field(default_factory=Rows)
     #: Asked for what the files of a store are.
-    stores: Stores = field(default_factory=Stores)
+    stores: ModelStores = field(default_factory=ModelStores)
     #: What is to be said of stores beside their files.
     notes: list[str] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ class _Audit:
         if self.line:
             self.line.begin(f"file {self.inspected:,}  {printable(path)}")
         self.take_sets(self.sets.enter(path))
-        evidence = inspect(self.look.at(path), checkpoint, progress_of(self.line))
+        evidence = inspect(self.observation.at(path), checkpoint, progress_of(self.line))
         self.sets.take(path, evidence)
         self.statuses.add(status_of(evidence))
         if self.json:
@@ -154,7 +154,7 @@ class _Audit:
         """Judge sets and show or keep what is found."""
         for facts in sets:
             evidence = compose_set(
-                facts, producer=self.look.producer, trigger="command", recorded_at=now_text(), severities={}
+                facts, producer=self.observation.producer, trigger="command", recorded_at=now_text(), severities={}
             )
             self.statuses.add(status_from("complete", (finding.severity for finding in evidence.findings)))
             if self.json:
@@ -179,7 +179,7 @@ class _Audit:
         self.statuses.add(Status.NOT_SEEN)
         if self.json:
             self._clear()
-            self.terminal.record(detailed(inspect(self.look.at(target.path)), self.detail))
+            self.terminal.record(detailed(inspect(self.observation.at(target.path)), self.detail))
         else:
             self.rows.add(unseen_row(target.path, os.strerror(target.errno)))
 
@@ -191,8 +191,8 @@ class _Audit:
         """Show what was kept."""
         self._clear()
         if not self.json:
-            width, paint = self.terminal.columns, self.terminal.paint
-            lines = table(self.rows, self.other_files, width, paint, list_sound=self.list_sound, sets=self.set_rows)
+            width, style = self.terminal.columns, self.terminal.style
+            lines = table(self.rows, self.other_files, width, style, list_sound=self.list_sound, sets=self.set_rows)
             self.terminal.lines(lines)
         for note in self.notes[:_NOTES]:
             self.terminal.say(f"audit: {note}")

@@ -7,30 +7,30 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass, replace
 from typing import Final
 
-from auditd.archive.bundle import lines as record_lines
 from auditd.cli.evidence_files import FileError, beginning, opened
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look as Looking
-from auditd.cli.options import add_look, also_not_seen, located
+from auditd.cli.options import Observation as InspectionOptions
+from auditd.cli.options import add_inspection_options, also_not_seen, located
 from auditd.cli.show_source import schema_of
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal, progress_of
+from auditd.comparison.compare import LIMIT, difference
+from auditd.comparison.difference import Difference, Source
+from auditd.comparison.elements import element_change, with_elements
+from auditd.comparison.subject import Subject
 from auditd.errors import UsageError
-from auditd.evidence.compose import compose
-from auditd.evidence.difference.compare import LIMIT, difference
-from auditd.evidence.difference.elements import element_change, with_elements
-from auditd.evidence.difference.record import Difference, Source
-from auditd.evidence.difference.subject import Subject
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.dump.rows import SCHEMA as DUMP_SCHEMA
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import SCHEMA as RECORD_SCHEMA
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import exact, printable, quoted
+from auditd.evidence_store.bundle import lines as record_lines
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry
-from auditd.inspection.again import array_digests, elements
-from auditd.inspection.inspector import look_at
-from auditd.inspection.moment import now_text
+from auditd.header_dump import codec as dump
+from auditd.header_dump.forms import SCHEMA as DUMP_SCHEMA
+from auditd.inspection.composition import compose
+from auditd.inspection.inspector import observe_artifact
+from auditd.inspection.reread import array_digests, elements
+from auditd.inspection.timestamps import now_text
 from auditd.report.difference import lines
 
 _BEGINNING_BYTES: Final = 4096
@@ -47,7 +47,7 @@ class _Taken:
 
     source: Source
     evidence: Evidence
-    look: Look | None = None
+    observation: Observation | None = None
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def configure(parser: ArgumentParser) -> None:
     what = "a model (a path, ollama:NAME[:TAG], hf:ORG/NAME[@REV]/FILE), a header that dump wrote, or a record"
     parser.add_argument("a", metavar="A", type=os.fsencode, help=what)
     parser.add_argument("b", metavar="B", type=os.fsencode, help="the same")
-    add_look(parser, default_hash="header")
+    add_inspection_options(parser, default_hash="header")
     # Whoever has all bytes read wants to know which tensors differ.
     parser.set_defaults(digests="tensors")
     parser.add_argument("--json", action="store_true", help="print the comparison as one line of JSON and nothing else")
@@ -83,7 +83,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     if arguments.json:
         terminal.json(result)
     else:
-        terminal.lines(lines(result, terminal.columns, terminal.paint))
+        terminal.lines(lines(result, terminal.columns, terminal.style))
     return _STATUSES[result.same]
 
 
@@ -94,11 +94,11 @@ def _taken(path: bytes, arguments: Namespace, terminal: Terminal, interruption: 
     """What ``path`` stands for. Raises ``AuditError`` where there is nothing to compare."""
     schema = schema_of(beginning(path, _BEGINNING_BYTES))
     if schema is None:
-        look = _looked_at(path, arguments, terminal, interruption)
-        taken = _Taken("file", _composed(look, arguments), look)
+        observation = _looked_at(path, arguments, terminal, interruption)
+        taken = _Taken("file", _composed(observation, arguments), observation)
     elif schema == DUMP_SCHEMA:
-        look = _dumped(path, arguments)
-        taken = _Taken("dump", _composed(look, arguments), look)
+        observation = _dumped(path, arguments)
+        taken = _Taken("dump", _composed(observation, arguments), observation)
     elif schema == RECORD_SCHEMA:
         taken = _Taken("record", _record(path))
     else:
@@ -107,19 +107,19 @@ def _taken(path: bytes, arguments: Namespace, terminal: Terminal, interruption: 
     return taken
 
 
-def _looked_at(path: bytes, arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
+def _looked_at(path: bytes, arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Observation:
     line = terminal.progress_line()
     if line:
         line.begin(printable(path))
-    look = look_at(Looking.of(arguments).at(path), interruption.checkpoint, progress_of(line))
+    observation = observe_artifact(InspectionOptions.of(arguments).at(path), interruption.checkpoint, progress_of(line))
     if line:
         line.clear()
-    if look.stop is not None:
-        raise FileError(f"{printable(path)}: {look.stop.message}")
-    return look
+    if observation.stop is not None:
+        raise FileError(f"{printable(path)}: {observation.stop.message}")
+    return observation
 
 
-def _dumped(path: bytes, arguments: Namespace) -> Look:
+def _dumped(path: bytes, arguments: Namespace) -> Observation:
     with opened(path) as file:
         text = file.read(dump.DUMP_BYTES + 1)
     return dump.decode(text, layout=arguments.layout, name=os.fsdecode(path))
@@ -136,10 +136,10 @@ def _record(path: bytes) -> Evidence:
     return line.evidence
 
 
-def _composed(look: Look, arguments: Namespace) -> Evidence:
+def _composed(observation: Observation, arguments: Namespace) -> Evidence:
     return compose(
-        look,
-        producer=Looking.of(arguments).producer,
+        observation,
+        producer=InspectionOptions.of(arguments).producer,
         trigger="command",
         recorded_at=now_text(),
         severities={},
@@ -165,13 +165,13 @@ def _needs_arrays(a: Evidence, b: Evidence) -> bool:
 
 def _with_arrays(side: _Taken, interruption: Interruption) -> _Taken:
     """The side with digests of its long arrays, which only a file can still be asked for."""
-    if side.source != "file" or side.look is None:
+    if side.source != "file" or side.observation is None:
         return side
-    return replace(side, look=array_digests(side.look, interruption.checkpoint))
+    return replace(side, observation=array_digests(side.observation, interruption.checkpoint))
 
 
 def _subject(side: _Taken) -> Subject:
-    return Subject(side.evidence, side.source, {} if side.look is None else side.look.array_sha256)
+    return Subject(side.evidence, side.source, {} if side.observation is None else side.observation.array_sha256)
 
 
 def _with_elements(result: Difference, a: _Taken, b: _Taken, interruption: Interruption) -> Difference:
@@ -181,17 +181,24 @@ def _with_elements(result: Difference, a: _Taken, b: _Taken, interruption: Inter
     for change in result.metadata.changed:
         key = change.key, change.key_base64
         pair = ours.get(key), theirs.get(key)
-        if not change.array_differs or pair[0] is None or pair[1] is None or a.look is None or b.look is None:
+        if (
+            not change.array_differs
+            or pair[0] is None
+            or pair[1] is None
+            or a.observation is None
+            or b.observation is None
+        ):
             continue
         found[key] = element_change(
-            elements(a.look, pair[0], interruption.checkpoint), elements(b.look, pair[1], interruption.checkpoint)
+            elements(a.observation, pair[0], interruption.checkpoint),
+            elements(b.observation, pair[1], interruption.checkpoint),
         )
     return with_elements(result, found)
 
 
 def _arrays(side: _Taken) -> dict[tuple[str, str | None], MetadataEntry]:
     """The long arrays by key; of equal keys the first, as the comparison pairs them."""
-    header = None if side.look is None else side.look.header
+    header = None if side.observation is None else side.observation.header
     if not isinstance(header, GgufHeader):
         return {}
     return {exact(entry.key): entry for entry in reversed(header.metadata) if isinstance(entry.value, ArrayValue)}

@@ -9,26 +9,26 @@ from hashlib import sha256
 
 from auditd.cli.evidence_files import FileError, beginning, opened, put
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look as Looking
+from auditd.cli.options import Observation as InspectionOptions
 from auditd.cli.options import add_reading, also_not_seen, located
 from auditd.cli.output_file import refusal, write
-from auditd.cli.show_source import look_of, refuse_other, schema_of, status_of_look
+from auditd.cli.show_source import observation_of, refuse_other, schema_of, status_of_observation
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
+from auditd.comparison.compare import difference
+from auditd.comparison.difference import Source
+from auditd.comparison.subject import Subject
 from auditd.errors import UsageError
-from auditd.evidence.compose import compose
-from auditd.evidence.difference.compare import difference
-from auditd.evidence.difference.record import Source
-from auditd.evidence.difference.subject import Subject
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.dump.rows import SCHEMA
-from auditd.evidence.judge import judge
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import printable
-from auditd.inspection.again import array_digests
-from auditd.inspection.moment import now_text
+from auditd.header_dump import codec as dump
+from auditd.header_dump.forms import SCHEMA
+from auditd.inspection.composition import compose
+from auditd.inspection.reread import array_digests
+from auditd.inspection.timestamps import now_text
 from auditd.report.columns import defused
 from auditd.report.dump import DumpSheet, Text, lines, sheet, text_of
+from auditd.rules.evaluate import evaluate
 
 #: Of a file that is there already so much says what it is.
 _BEGINNING_BYTES = 4096
@@ -45,7 +45,7 @@ class _Kept:
 
     path: bytes
     text: bytes
-    look: Look
+    observation: Observation
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -80,31 +80,31 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         _check_output(arguments)
     kept = None if arguments.against is None else _kept(arguments.against, arguments.layout)
     with Interruption() as interruption:
-        look = look_of(arguments, terminal, interruption)
-        if look.foreign is not None and (kept is None or arguments.output is not None):
-            terminal.say(f"{printable(look.path)}: {look.foreign.meaning} has no header to be dumped")
-            return status_of_look(look)
-        text = _encoded(look, interruption)
+        observation = observation_of(arguments, terminal, interruption)
+        if observation.foreign is not None and (kept is None or arguments.output is not None):
+            terminal.say(f"{printable(observation.path)}: {observation.foreign.meaning} has no header to be dumped")
+            return status_of_observation(observation)
+        text = _encoded(observation, interruption)
     if arguments.output is not None:
         _write(arguments.output, text)
     elif kept is None:
         put((text,), None, terminal)
-        return _told(look, terminal)
+        return _told(observation, terminal)
     written = text_of(arguments.output, len(text), sha256(text).hexdigest())
-    shown = sheet(look, written) if kept is None else _compared(look, text, written, kept, arguments)
+    shown = sheet(observation, written) if kept is None else _compared(observation, text, written, kept, arguments)
     if arguments.json:
         terminal.json(shown)
     else:
-        terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.paint))
-    return _told(look, terminal) if kept is None else _STATUSES[shown.same]
+        terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.style))
+    return _told(observation, terminal) if kept is None else _STATUSES[shown.same]
 
 
-def _told(look: Look, terminal: Terminal) -> Status:
+def _told(observation: Observation, terminal: Terminal) -> Status:
     """The status that the file itself has, and to whoever is there why it is not 0: the dump has it in its rows."""
-    status = status_of_look(look)
-    found = judge(look)
+    status = status_of_observation(observation)
+    found = evaluate(observation)
     if status is not Status.CLEAR and found:
-        terminal.say(f"{printable(look.path)}: {defused(found[0].message)}")
+        terminal.say(f"{printable(observation.path)}: {defused(found[0].message)}")
     return status
 
 
@@ -129,12 +129,12 @@ def _kept(path: bytes, layout: str) -> _Kept:
     return _Kept(path, text, dump.decode(text, layout=layout, name=os.fsdecode(path)))
 
 
-def _encoded(look: Look, interruption: Interruption) -> bytes:
+def _encoded(observation: Observation, interruption: Interruption) -> bytes:
     """The dump, with the digests of what it does not hold; raises ``AuditError`` where there is none."""
-    why_not = dump.obstacle(look)
+    why_not = dump.obstacle(observation)
     if why_not is not None:
-        raise dump.NotDumpable(f"{printable(look.path)}: {why_not}")
-    return dump.encode(array_digests(look, interruption.checkpoint))
+        raise dump.NotDumpable(f"{printable(observation.path)}: {why_not}")
+    return dump.encode(array_digests(observation, interruption.checkpoint))
 
 
 def _write(output: bytes, text: bytes) -> None:
@@ -144,17 +144,22 @@ def _write(output: bytes, text: bytes) -> None:
         raise FileError(f"{printable(output)}: the header cannot be written: {error.strerror}") from None
 
 
-def _compared(look: Look, text: bytes, written: Text, kept: _Kept, arguments: Namespace) -> DumpSheet:
+def _compared(observation: Observation, text: bytes, written: Text, kept: _Kept, arguments: Namespace) -> DumpSheet:
     """The header against the kept one; both sides are dumps, so that neither knows more than the other."""
     before = text_of(kept.path, len(kept.text), sha256(kept.text).hexdigest())
     if kept.text == text:
-        return sheet(look, written, before)
+        return sheet(observation, written, before)
     now = dump.decode(text, layout=arguments.layout)
-    return sheet(look, written, before, difference(_side(kept.look, "dump", arguments), _side(now, "file", arguments)))
+    return sheet(
+        observation,
+        written,
+        before,
+        difference(_side(kept.observation, "dump", arguments), _side(now, "file", arguments)),
+    )
 
 
-def _side(look: Look, source: Source, arguments: Namespace) -> Subject:
+def _side(observation: Observation, source: Source, arguments: Namespace) -> Subject:
     recorded_at = now_text()
-    producer = Looking.of(arguments).producer
-    evidence = compose(look, producer=producer, trigger="command", recorded_at=recorded_at, severities={})
-    return Subject(evidence, source, look.array_sha256)
+    producer = InspectionOptions.of(arguments).producer
+    evidence = compose(observation, producer=producer, trigger="command", recorded_at=recorded_at, severities={})
+    return Subject(evidence, source, observation.array_sha256)

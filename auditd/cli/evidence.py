@@ -9,7 +9,7 @@ from auditd.cli.evidence_keeping import import_, prune, verify
 from auditd.cli.evidence_reading import export, list_, show, view
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
-from auditd.evidence.findings import VERDICT_ORDER
+from auditd.rules.findings import VERDICT_ORDER
 
 _TARGET = "the beginning of an evidence_id, or a file's path: its latest record"
 

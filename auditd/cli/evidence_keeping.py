@@ -11,20 +11,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final
 
-from auditd.archive import pruning
-from auditd.archive.bundle import Line, lines
-from auditd.archive.connection import reading, writing
-from auditd.archive.importing import import_records
-from auditd.archive.records import RecordError
-from auditd.archive.statements import transaction
-from auditd.archive.verifying import Broken, Tally
-from auditd.archive.verifying import verify as broken_in
 from auditd.cli.evidence_files import beginning, opened
 from auditd.cli.evidence_place import place
 from auditd.cli.status import Status, worst
 from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
 from auditd.evidence.text import printable
+from auditd.evidence_store import pruning
+from auditd.evidence_store.bundle import Line, lines
+from auditd.evidence_store.connection import reading, writing
+from auditd.evidence_store.importing import import_records
+from auditd.evidence_store.records import RecordError
+from auditd.evidence_store.statements import transaction
+from auditd.evidence_store.verifying import Broken, Tally
+from auditd.evidence_store.verifying import verify as broken_in
 from auditd.report.figures import counted, exact, rounded
 
 _DAY: Final = 86_400.0
@@ -78,8 +78,8 @@ def _verify_file(path: bytes, arguments: Namespace, terminal: Terminal) -> Statu
     return Status.FINDINGS if tally.broken else Status.CLEAR
 
 
-def _broken_lines(judged: Iterator[Line], tally: Tally) -> Iterator[Broken]:
-    for line in judged:
+def _broken_lines(drafts: Iterator[Line], tally: Tally) -> Iterator[Broken]:
+    for line in drafts:
         if line.problem is None:
             tally.records += 1
         else:

@@ -9,10 +9,10 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Final
 
-from auditd.archive import listing, places
 from auditd.cli.configuration import DEFAULT_PATH, load
 from auditd.errors import UsageError
 from auditd.evidence.text import printable, quoted
+from auditd.evidence_store import listing, location
 from auditd.settings import Seconds, Settings, StoreSettings
 
 _IDENTIFIER: Final = re.compile(rb"(?:ev_)?([0-9a-f]{4,64})")
@@ -31,8 +31,8 @@ def place(arguments: Namespace) -> Place:
     settings = _settings(arguments)
     kept = StoreSettings() if settings is None else settings.store
     if arguments.store is not None:
-        return Place(places.store_in(arguments.store), kept.retention_days)
-    return Place(kept.path or places.found_store(), kept.retention_days)
+        return Place(location.store_in(arguments.store), kept.retention_days)
+    return Place(kept.path or location.found_store(), kept.retention_days)
 
 
 def _settings(arguments: Namespace) -> Settings | None:

@@ -9,12 +9,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
-from auditd.archive import listing
-from auditd.archive.bundle import lines, looks_like_record, manifest
-from auditd.archive.columns import moment
-from auditd.archive.connection import reading
-from auditd.archive.listing import Listed
-from auditd.archive.records import RecordError, decode
 from auditd.cli.evidence_files import beginning, opened, put
 from auditd.cli.evidence_place import find, place
 from auditd.cli.status import Status
@@ -25,6 +19,12 @@ from auditd.evidence.summary import summary as short_record
 from auditd.evidence.text import printable
 from auditd.evidence.view import ViewError, parse_request
 from auditd.evidence.view import view as page_of
+from auditd.evidence_store import listing
+from auditd.evidence_store.bundle import lines, looks_like_record, manifest
+from auditd.evidence_store.columns import moment
+from auditd.evidence_store.connection import reading
+from auditd.evidence_store.listing import Listed
+from auditd.evidence_store.records import RecordError, decode
 from auditd.report import evidence_list
 from auditd.report.declarations import declarations
 from auditd.report.summary import summary
@@ -42,7 +42,7 @@ def list_(arguments: Namespace, terminal: Terminal) -> Status:
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError("evidence list: --limit is 1 or more")
     store, now, count = place(arguments).path, time.time(), 0
-    columns, paint = terminal.columns, terminal.paint
+    columns, style = terminal.columns, terminal.style
     with reading(store) as connection:
         for item in listing.listed(
             connection,
@@ -56,8 +56,8 @@ def list_(arguments: Namespace, terminal: Terminal) -> Status:
             if arguments.json:
                 terminal.json(evidence_list.as_json(row))
             else:
-                terminal.lines([evidence_list.head(paint)] * (count == 1))
-                terminal.lines([evidence_list.line(row, columns, paint)])
+                terminal.lines([evidence_list.head(style)] * (count == 1))
+                terminal.lines([evidence_list.line(row, columns, style)])
     if not arguments.json:
         terminal.lines(evidence_list.foot(count, store))
     return Status.CLEAR
@@ -122,7 +122,7 @@ def show(arguments: Namespace, terminal: Terminal) -> Status:
         terminal.record(short_record(evidence))
         return Status.CLEAR
     terminal.lines(_age(evidence))
-    terminal.lines(summary(evidence, terminal.columns, terminal.paint))
+    terminal.lines(summary(evidence, terminal.columns, terminal.style))
     if arguments.detail == "complete":
         terminal.lines(declarations(evidence))
     return Status.CLEAR

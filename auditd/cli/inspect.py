@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look, add_json, add_look, also_not_seen, detailed, located
+from auditd.cli.options import Observation, add_inspection_options, add_json, also_not_seen, detailed, located
 from auditd.cli.output_file import refusal, write
 from auditd.cli.status import Status, status_of, worst
 from auditd.cli.terminal import Terminal, progress_of
@@ -29,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", type=os.fsencode, help="a path, ollama:NAME[:TAG], or hf:ORG/NAME[@REV]/FILE"
     )
-    add_look(parser, default_hash="header")
+    add_inspection_options(parser, default_hash="header")
     add_json(parser, "the evidence as one line of JSON")
     parser.add_argument(
         "--view",
@@ -57,7 +57,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     if line:
         line.begin(printable(path))
     with Interruption() as interruption:
-        evidence = inspect(Look.of(arguments).at(path), interruption.checkpoint, progress_of(line))
+        evidence = inspect(Observation.of(arguments).at(path), interruption.checkpoint, progress_of(line))
     if line:
         line.clear()
     status = status_of(evidence)
@@ -68,7 +68,7 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     if arguments.json:
         terminal.record(detailed(evidence, arguments.detail))
     else:
-        terminal.lines(summary(evidence, terminal.columns, terminal.paint))
+        terminal.lines(summary(evidence, terminal.columns, terminal.style))
         if arguments.detail == "complete":
             terminal.lines(declarations(evidence))
     return status
@@ -96,7 +96,7 @@ def _show_page(evidence: Evidence, arguments: Namespace, terminal: Terminal) -> 
     if arguments.json:
         terminal.json({"evidence": msgspec.to_builtins(short_record(evidence)), "view": page})
     else:
-        terminal.lines([*short_head(evidence, terminal.columns, terminal.paint), "", *view_page(page)])
+        terminal.lines([*short_head(evidence, terminal.columns, terminal.style), "", *view_page(page)])
     return Status.CLEAR
 
 

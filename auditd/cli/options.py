@@ -15,12 +15,12 @@ from auditd.cli.terminal import PROGRAM
 from auditd.evidence.record import Evidence, Producer
 from auditd.evidence.summary import summary
 from auditd.evidence.text import quoted
+from auditd.inspection.expectations import expectations_of
 from auditd.inspection.parts import Parts
-from auditd.inspection.promises import promises_of
-from auditd.inspection.request import HashMode, Promises, Request
-from auditd.stores.homes import Homes
-from auditd.stores.locate import is_reference, locate
-from auditd.stores.stores import Stores
+from auditd.inspection.request import ExpectationSource, HashMode, Request
+from auditd.model_stores.homes import Homes
+from auditd.model_stores.locate import is_reference, locate
+from auditd.model_stores.stores import ModelStores
 
 Detail: TypeAlias = Literal["summary", "complete"]
 
@@ -31,7 +31,7 @@ _LISTS: Final = ("help", "list")
 _FIRST_LAYOUTS: Final = 5
 
 
-def add_look(parser: ArgumentParser, default_hash: HashMode) -> None:
+def add_inspection_options(parser: ArgumentParser, default_hash: HashMode) -> None:
     """How files are looked at."""
     parser.add_argument(
         "--hash",
@@ -105,7 +105,7 @@ def add_json(parser: ArgumentParser, what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """How a command looks at each of its files."""
 
     producer: Producer
@@ -113,19 +113,19 @@ class Look:
     layout: str
     unfinished: bool
     parts: Parts
-    promises: Promises
+    expectations: ExpectationSource
 
     @classmethod
-    def of(cls, arguments: Namespace) -> Look:
-        """The options of :func:`add_look`."""
+    def of(cls, arguments: Namespace) -> Observation:
+        """The options of :func:`add_inspection_options`."""
         producer = Producer(
             name=PROGRAM,
             version=__version__,
             host=os.uname().nodename,
             configuration=choices_digest(arguments.hash, arguments.layout, arguments.digests),
         )
-        parts, promises = arguments.digests, promises_of(Stores())
-        return cls(producer, arguments.hash, arguments.layout, arguments.unfinished, parts, promises)
+        parts, expectations = arguments.digests, expectations_of(ModelStores())
+        return cls(producer, arguments.hash, arguments.layout, arguments.unfinished, parts, expectations)
 
     def at(self, path: bytes) -> Request:
         """The request for one file."""
@@ -136,7 +136,7 @@ class Look:
             layout=self.layout,
             unfinished=self.unfinished,
             parts=self.parts,
-            promises=self.promises,
+            expectations=self.expectations,
         )
 
 

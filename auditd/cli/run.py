@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from auditd.cli import beginning
+from auditd.cli import signals
 from auditd.cli.configuration import DEFAULT_PATH, load
 from auditd.cli.terminal import Terminal
 from auditd.settings import Settings
@@ -30,5 +30,5 @@ def run(arguments: Namespace, terminal: Terminal) -> int:  # noqa: ARG001 - the 
     def settings() -> Settings:
         return checked.pop() if checked else load(arguments.config)
 
-    beginning.hand_over()
+    signals.hand_over()
     return daemon.run(settings)

@@ -11,12 +11,12 @@ from auditd.cli.interruption import Interruption
 from auditd.cli.options import add_reading, also_not_seen, located
 from auditd.cli.show_kind import Asked, Kind
 from auditd.cli.show_kinds import KINDS
-from auditd.cli.show_source import dumped_look, look_of, status_of_look
+from auditd.cli.show_source import dumped_observation, observation_of, status_of_observation
 from auditd.cli.status import Status, worst
 from auditd.cli.terminal import Terminal
 from auditd.errors import InspectionStopped, UsageError
-from auditd.report.show import nothing
-from auditd.report.show.stopped import ending
+from auditd.report.show import not_found
+from auditd.report.show.outcome import ending
 
 #: How wide lines are where nobody says how wide the paper is.
 _COLUMNS = 80
@@ -100,14 +100,14 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
     kind = KINDS[arguments.kind]
     kind.check(arguments)
     # A dump may come through a pipe: whoever waits for one ends it at the first signal, and nothing is lost.
-    dumped = None if arguments.dump is None else dumped_look(arguments.dump, arguments.layout)
+    dumped = None if arguments.dump is None else dumped_observation(arguments.dump, arguments.layout)
     with Interruption() as interruption:
-        look = dumped or look_of(arguments, terminal, interruption)
-        asked = Asked(look, arguments, terminal, interruption.checkpoint)
+        observation = dumped or observation_of(arguments, terminal, interruption)
+        asked = Asked(observation, arguments, terminal, interruption.checkpoint)
         try:
             shown = kind.sheet(asked)
         except UsageError as error:
-            return worst((status_of_look(look), _unshown(asked, kind, error)))
+            return worst((status_of_observation(observation), _unshown(asked, kind, error)))
         except InspectionStopped as stopped:
             terminal.say(f"show {kind.name}: {stopped.reason} before the sheet was made")
             return Status.NOT_SEEN
@@ -115,18 +115,18 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         terminal.json(shown)
     else:
         terminal.lines(kind.lines(asked, shown, terminal.columns or _COLUMNS))
-    return worst((status_of_look(look), kind.finish(asked, shown)))
+    return worst((status_of_observation(observation), kind.finish(asked, shown)))
 
 
 def _unshown(asked: Asked, kind: Kind, error: UsageError) -> Status:
     """What is asked for is not there. If the reading ended early it may only not have been come to: then that is said."""
-    end = ending(asked.look)
+    end = ending(asked.observation)
     if end is None or not end.stopped:
         raise error
     words = kind.heading.format(**vars(asked.arguments))
-    shown = nothing.sheet(asked.look, kind.name, words, kind.part, str(error), end)
+    shown = not_found.sheet(asked.observation, kind.name, words, kind.part, str(error), end)
     if asked.arguments.json:
         asked.terminal.json(shown)
     else:
-        asked.terminal.lines(nothing.lines(shown, asked.terminal.columns or _COLUMNS, asked.terminal.paint))
+        asked.terminal.lines(not_found.lines(shown, asked.terminal.columns or _COLUMNS, asked.terminal.style))
     return Status.CLEAR

@@ -12,16 +12,16 @@ import msgspec
 
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.inspection.request import Checkpoint
-from auditd.report.show.nothing import Part
+from auditd.report.show.not_found import Part
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One question: what was seen, the command line, the streams, and what ends a reading early."""
 
-    look: Look
+    observation: Observation
     arguments: Namespace
     terminal: Terminal
     checkpoint: Checkpoint
@@ -46,7 +46,7 @@ def _done(asked: Asked, sheet: msgspec.Struct) -> Status:  # noqa: ARG001 - one 
 
 
 def _plain(module: Any, asked: Asked) -> msgspec.Struct:
-    sheet: msgspec.Struct = module.sheet(asked.look)
+    sheet: msgspec.Struct = module.sheet(asked.observation)
     return sheet
 
 
@@ -78,7 +78,7 @@ class Kind:
     def lines(self, asked: Asked, sheet: msgspec.Struct, columns: int) -> Iterator[str]:
         """The sheet for a terminal of so many columns, and what stands behind it."""
         module = self._load()
-        yield from module.lines(sheet, columns, asked.terminal.paint)
+        yield from module.lines(sheet, columns, asked.terminal.style)
         yield from self.more(module, asked)
 
     def _load(self) -> Any:

@@ -36,13 +36,13 @@ def _meta(module: Any, asked: Asked) -> msgspec.Struct:
     key: bytes | None = asked.arguments.key
     sheet: msgspec.Struct
     if key is None:
-        sheet = module.sheet(asked.look)
+        sheet = module.sheet(asked.observation)
         return sheet
     long = _long_array(module, asked)
     if asked.arguments.json and long is not None:
-        sheet = module.value_sheet(asked.look, key, _elements(asked, long))
+        sheet = module.value_sheet(asked.observation, key, _elements(asked, long))
     else:
-        sheet = module.value_sheet(asked.look, key, following=long is not None)
+        sheet = module.value_sheet(asked.observation, key, following=long is not None)
     return sheet
 
 
@@ -50,7 +50,7 @@ def _long_array(module: Any, asked: Asked) -> MetadataEntry | None:
     """The array that is asked for if its file has to be read again, and is there."""
     if asked.arguments.key is None or asked.arguments.dump is not None:
         return None
-    found: MetadataEntry | None = module.long_array(asked.look, asked.arguments.key)
+    found: MetadataEntry | None = module.long_array(asked.observation, asked.arguments.key)
     return found
 
 
@@ -63,9 +63,9 @@ def _meta_more(module: Any, asked: Asked) -> Iterator[str]:
 
 
 def _elements(asked: Asked, entry: MetadataEntry) -> Iterator[Element]:
-    from auditd.inspection.again import elements  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.reread import elements  # noqa: PLC0415 - no other kind needs it
 
-    return elements(asked.look, entry, asked.checkpoint)
+    return elements(asked.observation, entry, asked.checkpoint)
 
 
 # -- fields -----------------------------------------------------------------------------------------
@@ -101,20 +101,20 @@ def _fields_arguments(parser: ArgumentParser) -> None:
 
 
 def _fields(module: Any, asked: Asked) -> msgspec.Struct:
-    arguments, look = asked.arguments, asked.look
+    arguments, observation = asked.arguments, asked.observation
     choice = module.Choice(within=arguments.range, tensor=arguments.tensor, limit=arguments.limit, fine=arguments.fine)
-    sheet: msgspec.Struct = module.sheet(look, choice, _bytes_of(asked), asked.checkpoint)
+    sheet: msgspec.Struct = module.sheet(observation, choice, _bytes_of(asked), asked.checkpoint)
     return sheet
 
 
 def _bytes_of(asked: Asked) -> Callable[[Sequence[tuple[int, int]]], Sequence[bytes]] | None:
     """What gets at the bytes of the file, None if there is no file, or none that was read to the end."""
-    look = asked.look
-    if asked.arguments.dump is not None or look.header is None or look.stop is not None:
+    observation = asked.observation
+    if asked.arguments.dump is not None or observation.header is None or observation.stop is not None:
         return None
-    from auditd.inspection.again import beginnings  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.reread import prefixes  # noqa: PLC0415 - no other kind needs it
 
-    return lambda spans: beginnings(look, spans, asked.checkpoint)
+    return lambda spans: prefixes(observation, spans, asked.checkpoint)
 
 
 # -- block ------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _block_arguments(parser: ArgumentParser) -> None:
 
 
 def _block(module: Any, asked: Asked) -> msgspec.Struct:
-    sheet: msgspec.Struct = module.sheet(asked.look, asked.arguments.number, stack=asked.arguments.stack)
+    sheet: msgspec.Struct = module.sheet(asked.observation, asked.arguments.number, stack=asked.arguments.stack)
     return sheet
 
 
@@ -162,9 +162,9 @@ def _floats_arguments(parser: ArgumentParser) -> None:
 
 
 def _floats(module: Any, asked: Asked) -> msgspec.Struct:
-    from auditd.inspection.numbers import summarise  # noqa: PLC0415 - no other kind needs it
+    from auditd.inspection.tensor_statistics import summarise  # noqa: PLC0415 - no other kind needs it
 
-    tensor = module.chosen(asked.look, asked.arguments.tensor)
+    tensor = module.chosen(asked.observation, asked.arguments.tensor)
     mistake: bool = asked.arguments.ignore_alignment
     numbers = None
     if module.refused(tensor) is None:
@@ -172,11 +172,11 @@ def _floats(module: Any, asked: Asked) -> msgspec.Struct:
         if line:
             line.begin(printable(tensor.name))
         numbers = summarise(
-            asked.look, tensor, ignore_alignment=mistake, checkpoint=asked.checkpoint, progress=progress_of(line)
+            asked.observation, tensor, ignore_alignment=mistake, checkpoint=asked.checkpoint, progress=progress_of(line)
         )
         if line:
             line.clear()
-    sheet: msgspec.Struct = module.sheet(asked.look, tensor, numbers, ignore_alignment=mistake)
+    sheet: msgspec.Struct = module.sheet(asked.observation, tensor, numbers, ignore_alignment=mistake)
     return sheet
 
 
@@ -200,7 +200,7 @@ def _map_arguments(parser: ArgumentParser) -> None:
 
 
 def _map(module: Any, asked: Asked) -> msgspec.Struct:
-    sheet: msgspec.Struct = module.sheet(asked.look, asked.checkpoint)
+    sheet: msgspec.Struct = module.sheet(asked.observation, asked.checkpoint)
     return sheet
 
 

@@ -9,37 +9,39 @@ from typing import Final
 
 from auditd.cli.evidence_files import opened
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look as Looking
+from auditd.cli.options import Observation as InspectionOptions
 from auditd.cli.status import Status, status_from
 from auditd.cli.terminal import Terminal, progress_of
 from auditd.errors import UsageError
-from auditd.evidence.compose import outcome_of
-from auditd.evidence.findings import severity_of
-from auditd.evidence.judge import judge
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import printable
-from auditd.inspection.inspector import look_at
+from auditd.inspection.composition import outcome_of
+from auditd.inspection.inspector import observe_artifact
+from auditd.rules.evaluate import evaluate
+from auditd.rules.findings import severity_of
 
 _SCHEMA: Final = re.compile(rb'[ \t\r\n]*+\{[ \t\r\n]*+"schema"[ \t\r\n]*+:[ \t\r\n]*+"([^"\\]{1,100})"')
 
 
-def look_of(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Look:
+def observation_of(arguments: Namespace, terminal: Terminal, interruption: Interruption) -> Observation:
     """The look at the file that is asked for, with a progress line while it is read."""
     line = terminal.progress_line()
     if line:
         line.begin(printable(arguments.file))
-    look = look_at(Looking.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line))
+    observation = observe_artifact(
+        InspectionOptions.of(arguments).at(arguments.file), interruption.checkpoint, progress_of(line)
+    )
     if line:
         line.clear()
-    return look
+    return observation
 
 
-def dumped_look(path: bytes, layout: str) -> Look:
+def dumped_observation(path: bytes, layout: str) -> Observation:
     """The look of a dump; ``-`` is standard input. Raises ``AuditError`` for a bad one.
 
     One byte more than a dump can have is read, and then refused.
     """
-    from auditd.evidence.dump import codec as dump  # noqa: PLC0415 - takes long to import, and most looks are at files
+    from auditd.header_dump import codec as dump  # noqa: PLC0415 - takes long to import, and most looks are at files
 
     with opened(path) as file:
         text = file.read(dump.DUMP_BYTES + 1)
@@ -62,7 +64,7 @@ def refuse_other(path: bytes, text: bytes) -> None:
         raise UsageError(f"{printable(path)}: not a dumped header, which is JSON that model-auditd dump writes")
 
 
-def status_of_look(look: Look) -> Status:
+def status_of_observation(observation: Observation) -> Status:
     """The exit status that the record of ``look`` would have."""
-    found = judge(look)
-    return status_from(outcome_of(look, found), (severity_of(judged.code, {}) for judged in found))
+    found = evaluate(observation)
+    return status_from(outcome_of(observation, found), (severity_of(drafts.code, {}) for drafts in found))

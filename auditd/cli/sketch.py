@@ -11,19 +11,19 @@ from typing import Final
 
 from auditd.cli.evidence_files import FileError
 from auditd.cli.interruption import Interruption
-from auditd.cli.options import Look as Looking
+from auditd.cli.options import Observation as InspectionOptions
 from auditd.cli.options import also_not_seen
 from auditd.cli.output_file import write
 from auditd.cli.status import Status
 from auditd.cli.terminal import Terminal
 from auditd.errors import UsageError
-from auditd.evidence.look import Look
-from auditd.evidence.numbers import Numbers
+from auditd.evidence.observation import Observation
+from auditd.evidence.statistics import Numbers
 from auditd.evidence.text import printable, quoted
 from auditd.formats.writer import SKETCH_ALIGNMENT, SKETCH_HEADER_END, sketch, sketch_size
-from auditd.inspection.inspector import look_at
-from auditd.inspection.numbers import summarise
+from auditd.inspection.inspector import observe_artifact
 from auditd.inspection.request import Checkpoint
+from auditd.inspection.tensor_statistics import summarise
 from auditd.report.sketch import SketchSheet, lines, sheet, the_tensor
 
 _COLUMNS: Final = 80
@@ -86,10 +86,10 @@ def run(arguments: Namespace, terminal: Terminal) -> Status:
         read = _read_back(arguments, interruption.checkpoint)
     digest = sha256(written.data).hexdigest()
     shown = sheet(
-        read.look, written, arguments.align, digest, read.numbers, ignore_alignment=arguments.ignore_alignment
+        read.observation, written, arguments.align, digest, read.numbers, ignore_alignment=arguments.ignore_alignment
     )
     _show(shown, arguments, terminal)
-    if read.look.stop is not None:
+    if read.observation.stop is not None:
         return Status.NOT_SEEN
     return Status.CLEAR if shown.same else Status.FINDINGS
 
@@ -109,7 +109,7 @@ def _show(shown: SketchSheet, arguments: Namespace, terminal: Terminal) -> None:
     if arguments.json:
         terminal.json(shown)
     else:
-        terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.paint))
+        terminal.lines(lines(shown, terminal.columns or _COLUMNS, terminal.style))
 
 
 def _check_place(out: bytes, *, force: bool) -> None:
@@ -141,15 +141,15 @@ def _is_sketch(path: bytes) -> bool:
 class _Read:
     """What came back."""
 
-    look: Look
+    observation: Observation
     numbers: Numbers | None
 
 
 def _read_back(arguments: Namespace, checkpoint: Checkpoint) -> _Read:
     path, ignore_alignment = arguments.out, arguments.ignore_alignment
     choices = Namespace(hash="header", digests="none", layout="auto", unfinished=True)
-    look = look_at(Looking.of(choices).at(path), checkpoint)
-    tensor = the_tensor(look)
+    observation = observe_artifact(InspectionOptions.of(choices).at(path), checkpoint)
+    tensor = the_tensor(observation)
     if tensor is None:
-        return _Read(look, None)
-    return _Read(look, summarise(look, tensor, ignore_alignment=ignore_alignment, checkpoint=checkpoint))
+        return _Read(observation, None)
+    return _Read(observation, summarise(observation, tensor, ignore_alignment=ignore_alignment, checkpoint=checkpoint))

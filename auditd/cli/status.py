@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence, Outcome, Severity
+from auditd.rules.findings import at_least
 
 
 class Status(IntEnum):

@@ -19,8 +19,8 @@ from auditd.evidence.canonical import encode
 from auditd.evidence.record import Evidence
 from auditd.evidence.text import harmless_json
 from auditd.inspection.request import Progress, unwatched
-from auditd.report.paint import Paint, coloured, plain
 from auditd.report.progress import ProgressLine
+from auditd.report.style import Style, coloured, plain
 
 PROGRAM: Final = "model-auditd"
 _FALLBACK_COLUMNS: Final = 80
@@ -90,7 +90,7 @@ class Terminal:
         return max(_LEAST_COLUMNS, shutil.get_terminal_size((_FALLBACK_COLUMNS, 24)).columns)
 
     @property
-    def paint(self) -> Paint:
+    def style(self) -> Style:
         """Colour on a terminal whose user did not forbid it (NO_COLOR)."""
         wanted = self.out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return coloured if wanted else plain

@@ -10,7 +10,7 @@ from auditd.accounting.candidates import Candidate as Tried
 from auditd.accounting.figures import Figures, candidate_figures
 from auditd.accounting.regions import REGIONS, Run
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.look import Look, Scanned
+from auditd.evidence.observation import Observation, Scanned
 from auditd.evidence.record import (
     Accounting,
     Candidate,
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def accounting_part(look: Look) -> Accounting | None:
+def accounting_part(observation: Observation) -> Accounting | None:
     """The account of a look; of a header that was not completed, the file size and nothing else."""
-    if look.size is None or look.header is None:
+    if observation.size is None or observation.header is None:
         return None
-    if look.account is None:
-        return _without_account(look.size, _known_data_offset(look))
-    account, figures = look.account, look.account.figures
-    regions = regions_of(look)
-    count = region_count(look)
+    if observation.account is None:
+        return _without_account(observation.size, _known_data_offset(observation))
+    account, figures = observation.account, observation.account.figures
+    regions = regions_of(observation)
+    count = region_count(observation)
     return Accounting(
-        file_size=exact_int(look.size),
+        file_size=exact_int(observation.size),
         data_offset=exact_int(account.data_offset),
         header_padding=exact_int(account.header_padding),
         tensor_bytes=exact_int(figures.tensor_bytes),
@@ -60,9 +60,9 @@ def accounting_part(look: Look) -> Accounting | None:
     )
 
 
-def _known_data_offset(look: Look) -> int | None:
+def _known_data_offset(observation: Observation) -> int | None:
     """A refused safetensors header still says where its data starts."""
-    return look.header.data_offset if isinstance(look.header, SafetensorsHeader) else None
+    return observation.header.data_offset if isinstance(observation.header, SafetensorsHeader) else None
 
 
 def _without_account(file_size: int, data_offset: int | None) -> Accounting:
@@ -122,23 +122,25 @@ def consistent_with(account: Account) -> Iterator[str]:
             yield from tried.names
 
 
-def published_runs(look: Look) -> Sequence[Run]:
+def published_runs(observation: Observation) -> Sequence[Run]:
     """The runs that a record can name, in the order of its regions; padding that holds something among them."""
-    if look.account is None:
+    if observation.account is None:
         return ()
-    padding = () if look.scanned is None else look.scanned.nonzero_padding
-    runs = [*look.account.runs, *(Run("padding", begin, end) for begin, end in padding)]
+    padding = () if observation.scanned is None else observation.scanned.nonzero_padding
+    runs = [*observation.account.runs, *(Run("padding", begin, end) for begin, end in padding)]
     representable = [run for run in runs if exact_int(run.end) is not None]
     return sorted(representable, key=lambda run: (run.begin, run.end))[:REGIONS]
 
 
-def region_count(look: Look) -> int:
+def region_count(observation: Observation) -> int:
     """How many regions there are, kept or not."""
-    account = look.account
-    return (account.run_count if account is not None else 0) + (look.scanned.nonzero_count if look.scanned else 0)
+    account = observation.account
+    return (account.run_count if account is not None else 0) + (
+        observation.scanned.nonzero_count if observation.scanned else 0
+    )
 
 
-def regions_of(look: Look) -> list[Region]:
+def regions_of(observation: Observation) -> list[Region]:
     """The regions of a record."""
     return [
         Region(
@@ -147,9 +149,9 @@ def regions_of(look: Look) -> list[Region]:
             length=run.end - run.begin,
             after=run.after,
             before=run.before,
-            content="nonzero" if run.kind == "padding" else _content(run, look.scanned),
+            content="nonzero" if run.kind == "padding" else _content(run, observation.scanned),
         )
-        for run in published_runs(look)
+        for run in published_runs(observation)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Cover, Coverage
 from auditd.evidence.rows import established_length
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
@@ -12,31 +12,31 @@ from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 _ROWS_LEFT_OUT = "rows past the retained 32 MiB are counted and not kept"
 
 
-def coverage_part(look: Look) -> Coverage:
+def coverage_part(observation: Observation) -> Coverage:
     """The eight aspects of a look."""
-    reason = _why_not(look)
+    reason = _why_not(observation)
     return Coverage(
-        header=_header(look, reason),
-        metadata=_metadata(look, reason),
-        tensors=_tensors(look, reason),
-        storage_sizes=_sizes(look, reason),
-        ranges=_ranges(look, reason),
-        padding=_padding(look, reason),
-        digest=_digest(look, reason),
-        identity=_identity(look, reason),
+        header=_header(observation, reason),
+        metadata=_metadata(observation, reason),
+        tensors=_tensors(observation, reason),
+        storage_sizes=_sizes(observation, reason),
+        ranges=_ranges(observation, reason),
+        padding=_padding(observation, reason),
+        digest=_digest(observation, reason),
+        identity=_identity(observation, reason),
     )
 
 
-def _why_not(look: Look) -> str:
+def _why_not(observation: Observation) -> str:
     """Why anything at all is not complete."""
-    if look.skipped:
+    if observation.skipped:
         return "not read: its name says that a download is under way"
-    if look.stop is not None:
-        return look.stop.message
-    if look.foreign is not None:
+    if observation.stop is not None:
+        return observation.stop.message
+    if observation.foreign is not None:
         return "neither GGUF nor safetensors"
-    if look.header is not None and look.header.stopped is not None:
-        return look.header.stopped.message
+    if observation.header is not None and observation.header.stopped is not None:
+        return observation.header.stopped.message
     return "the header was not read to its end"
 
 
@@ -49,8 +49,8 @@ def _share(done: int, declared: int | None, *, kept: bool, complete: bool, reaso
     return Cover(status="partial", reason=f"{done} of {declared}: {reason}")
 
 
-def _header(look: Look, reason: str) -> Cover:
-    header = look.header
+def _header(observation: Observation, reason: str) -> Cover:
+    header = observation.header
     if header is None:
         return Cover(status="none", reason=reason)
     if header.complete:
@@ -59,8 +59,8 @@ def _header(look: Look, reason: str) -> Cover:
     return Cover(status="partial" if begun else "none", reason=reason)
 
 
-def _metadata(look: Look, reason: str) -> Cover:
-    header = look.header
+def _metadata(observation: Observation, reason: str) -> Cover:
+    header = observation.header
     if isinstance(header, GgufHeader):
         complete = header.metadata_end is not None
         kept = len(header.metadata) == header.metadata_done
@@ -70,8 +70,8 @@ def _metadata(look: Look, reason: str) -> Cover:
     return Cover(status="none", reason=reason)
 
 
-def _tensors(look: Look, reason: str) -> Cover:
-    header = look.header
+def _tensors(observation: Observation, reason: str) -> Cover:
+    header = observation.header
     if isinstance(header, GgufHeader):
         done = len(header.columns)
         kept = len(header.tensors) == done
@@ -82,8 +82,8 @@ def _tensors(look: Look, reason: str) -> Cover:
     return Cover(status="none", reason=reason)
 
 
-def _sizes(look: Look, reason: str) -> Cover:
-    header = look.header
+def _sizes(observation: Observation, reason: str) -> Cover:
+    header = observation.header
     if header is None or not header.tensors:
         return (
             Cover(status="complete") if header is not None and header.complete else Cover(status="none", reason=reason)
@@ -100,8 +100,8 @@ def _sizes(look: Look, reason: str) -> Cover:
     )
 
 
-def _ranges(look: Look, reason: str) -> Cover:
-    account = look.account
+def _ranges(observation: Observation, reason: str) -> Cover:
+    account = observation.account
     if account is None:
         return Cover(status="none", reason=reason)
     if account.data_offset is None:
@@ -113,31 +113,31 @@ def _ranges(look: Look, reason: str) -> Cover:
     return Cover(status="partial", reason=f"the ends of some extents rest on the layout {account.layout}")
 
 
-def _padding(look: Look, reason: str) -> Cover:
-    if look.scope == "header":
+def _padding(observation: Observation, reason: str) -> Cover:
+    if observation.scope == "header":
         return Cover(status="not_requested", reason="read in full mode only")
-    if look.scanned is None:
+    if observation.scanned is None:
         return Cover(status="none", reason=reason)
-    return Cover(status="complete") if look.scanned.complete else Cover(status="partial", reason=reason)
+    return Cover(status="complete") if observation.scanned.complete else Cover(status="partial", reason=reason)
 
 
-def _digest(look: Look, reason: str) -> Cover:
-    if look.scope == "header":
+def _digest(observation: Observation, reason: str) -> Cover:
+    if observation.scope == "header":
         return Cover(status="not_requested", reason="the header's digest says nothing of the weights")
-    if look.sha256 is not None and look.sha256_again not in (None, look.sha256):
+    if observation.sha256 is not None and observation.sha256_again not in (None, observation.sha256):
         return Cover(status="partial", reason="two readings gave two digests")
-    if look.sha256 is not None:
+    if observation.sha256 is not None:
         return Cover(status="complete")
-    if look.identity in ("modified", "replaced"):
+    if observation.identity in ("modified", "replaced"):
         return Cover(status="none", reason="the file changed while it was read")
-    if not look.bytes_hashed:
+    if not observation.bytes_hashed:
         return Cover(status="none", reason=reason)
-    return Cover(status="partial", reason=f"{look.bytes_hashed} of {look.size} bytes: {reason}")
+    return Cover(status="partial", reason=f"{observation.bytes_hashed} of {observation.size} bytes: {reason}")
 
 
-def _identity(look: Look, reason: str) -> Cover:
-    if look.before is None:
+def _identity(observation: Observation, reason: str) -> Cover:
+    if observation.before is None:
         return Cover(status="none", reason=reason)
-    if look.after is None:
+    if observation.after is None:
         return Cover(status="partial", reason=f"seen before the reading only: {reason}")
     return Cover(status="complete")

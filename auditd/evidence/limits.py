@@ -7,7 +7,7 @@ from typing import Final
 
 from auditd.accounting.account import Account
 from auditd.evidence.exactness import is_exact
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Limitation
 from auditd.evidence.rows import established_length
 from auditd.formats import layouts
@@ -22,18 +22,18 @@ SUBJECTS: Final = 1000
 _WIDEST: Final = 8
 
 
-def limitations_part(look: Look) -> list[Limitation]:
+def limitations_part(observation: Observation) -> list[Limitation]:
     """The limitations of a look, in a fixed order."""
-    if look.identity in ("modified", "replaced"):
+    if observation.identity in ("modified", "replaced"):
         message = "the file changed while it was read: what was read may belong to two files"
-        return [_plain("identity_changed", message), *_of_owner(look)]
+        return [_plain("identity_changed", message), *_of_owner(observation)]
     return [
-        *_of_types(look),
-        *_of_rows(look),
-        *_of_integers(look),
-        *_of_place(look),
-        *_of_owner(look),
-        *_of_close(look),
+        *_of_types(observation),
+        *_of_rows(observation),
+        *_of_integers(observation),
+        *_of_place(observation),
+        *_of_owner(observation),
+        *_of_close(observation),
     ]
 
 
@@ -41,17 +41,17 @@ def _plain(code: str, message: str, subjects: Sequence[str] = (), count: int = 1
     return Limitation(code=code, message=message, subjects=list(subjects[:SUBJECTS]), count=count)
 
 
-def _of_types(look: Look) -> Iterator[Limitation]:
-    if isinstance(look.header, GgufHeader):
+def _of_types(observation: Observation) -> Iterator[Limitation]:
+    if isinstance(observation.header, GgufHeader):
         by_type: dict[int, list[GgufTensor]] = {}
-        for tensor in look.header.tensors:
+        for tensor in observation.header.tensors:
             by_type.setdefault(tensor.type_id, []).append(tensor)
         for type_id in sorted(by_type):
             limitation = _of_type(type_id, by_type[type_id])
             if limitation is not None:
                 yield limitation
-    elif isinstance(look.header, SafetensorsHeader):
-        yield from _of_dtypes(look.header)
+    elif isinstance(observation.header, SafetensorsHeader):
+        yield from _of_dtypes(observation.header)
 
 
 def _of_type(type_id: int, tensors: list[GgufTensor]) -> Limitation | None:
@@ -97,8 +97,8 @@ def _of_dtypes(header: SafetensorsHeader) -> Iterator[Limitation]:
         yield _plain("unknown_dtype", message, subjects, len(subjects))
 
 
-def _of_rows(look: Look) -> Iterator[Limitation]:
-    header = look.header
+def _of_rows(observation: Observation) -> Iterator[Limitation]:
+    header = observation.header
     if header is None or (isinstance(header, SafetensorsHeader) and not header.complete):
         return
     if not header.rows_complete or (isinstance(header, SafetensorsHeader) and not header.metadata_kept):
@@ -107,13 +107,13 @@ def _of_rows(look: Look) -> Iterator[Limitation]:
         )
 
 
-def _of_integers(look: Look) -> Iterator[Limitation]:
+def _of_integers(observation: Observation) -> Iterator[Limitation]:
     """Integers that no JSON reader would take exactly: null in their place."""
-    account = look.account
-    if look.size is not None and not is_exact(look.size):
+    account = observation.account
+    if observation.size is not None and not is_exact(observation.size):
         yield _plain("integer_range", "the file is larger than 2^53 - 1 bytes, so its size is null", ["artifact.size"])
-    large = [*_large_counts(look.header), *_large_figures(account)]
-    tensors = _large_tensors(look.header)
+    large = [*_large_counts(observation.header), *_large_figures(account)]
+    tensors = _large_tensors(observation.header)
     count = len(tensors)
     if account is not None and account.out_of_range is not None:
         tensors = sorted({*tensors, account.out_of_range.first})
@@ -157,14 +157,14 @@ def _large_tensors(header: GgufHeader | SafetensorsHeader | None) -> list[int]:
     ]
 
 
-def _of_place(look: Look) -> Iterator[Limitation]:
-    if look.account is not None and look.account.data_offset is None:
+def _of_place(observation: Observation) -> Iterator[Limitation]:
+    if observation.account is not None and observation.account.data_offset is None:
         yield _plain("data_offset_unknown", "the data start cannot be computed, so no tensor has a place in the file")
 
 
-def _of_owner(look: Look) -> Iterator[Limitation]:
+def _of_owner(observation: Observation) -> Iterator[Limitation]:
     """Owners that the user namespace of the inspecting process has no number for: null, not the kernel's stand-in."""
-    seen = {"before": look.before, "after": look.after}
+    seen = {"before": observation.before, "after": observation.after}
     subjects = [
         f"identity.{when}.{name}"
         for when, identity in seen.items()
@@ -177,6 +177,8 @@ def _of_owner(look: Look) -> Iterator[Limitation]:
         yield _plain("owner_unmapped", message, subjects, len(subjects))
 
 
-def _of_close(look: Look) -> Iterator[Limitation]:
-    if look.close_errno is not None:
-        yield _plain("close_failed", f"closing the file failed (errno {look.close_errno}); it is not tried again")
+def _of_close(observation: Observation) -> Iterator[Limitation]:
+    if observation.close_errno is not None:
+        yield _plain(
+            "close_failed", f"closing the file failed (errno {observation.close_errno}); it is not tried again"
+        )

@@ -1,6 +1,6 @@
 """The JSON Schema of a record, generated from its types; ``python -m auditd.evidence.schema`` prints that of a file.
 
-``python -m auditd.evidence.sets.schema`` prints that of a set.
+``python -m auditd.model_sets.schema`` prints that of a set.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 
 class Constraint(StrEnum):
-    """The rule that a fault breaks; what each means stands in ``auditd.evidence.findings.CONSTRAINTS``."""
+    """The rule that a fault breaks; what each means stands in ``auditd.rules.findings.CONSTRAINTS``."""
 
     MAGIC = "magic"
     VERSION = "version"
@@ -78,7 +78,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something notable; ``code`` is a finding code of ``auditd.evidence.findings``."""
+    """Something notable; ``code`` is a finding code of ``auditd.rules.findings``."""
 
     code: str
     subject: str

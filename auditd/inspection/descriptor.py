@@ -13,8 +13,8 @@ import stat
 from contextlib import suppress
 from typing import Final
 
-from auditd.evidence.look import Stop
-from auditd.inspection.cache import PageCache, Treatment
+from auditd.evidence.observation import Stop
+from auditd.inspection.page_cache import PageCache, Treatment
 
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 

@@ -16,9 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from auditd.accounting.account import account_gguf, account_safetensors
-from auditd.evidence.findings import worst_verdict
-from auditd.evidence.judge import judge
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Verdict
 from auditd.formats.archives import (
     DIRECTORY_BYTES,
@@ -41,6 +39,8 @@ from auditd.formats.quoting import shown
 from auditd.formats.safetensors.reader import SafetensorsReader
 from auditd.inspection.descriptor import Descriptor
 from auditd.inspection.request import Checkpoint, carry_on
+from auditd.rules.evaluate import evaluate
+from auditd.rules.findings import worst_verdict
 
 #: Kinds of foreign files that may hold models as they are. A PyTorch archive holds hundreds of stored entries, and
 #: none of them is one.
@@ -132,7 +132,7 @@ class Contents:
             yield f"none of its {self.entries:,} entries is a stored GGUF or safetensors file"
 
 
-def look_inside(
+def inspect_contents(
     descriptor: Descriptor, file_size: int, word: str, checkpoint: Checkpoint = carry_on, layout: str = "auto"
 ) -> Contents | None:
     """The models inside a file of the kind ``word``, one of :data:`CONTAINERS`; None if there is no archive in it.
@@ -269,9 +269,9 @@ class _Inside:
             account = account_gguf(header, self._layout, self._checkpoint)
         else:
             account = account_safetensors(header)
-        found = judge(Look(entry.name, "header", size=entry.size, header=header, account=account))
-        verdict = worst_verdict(judged.verdict for judged in found)
-        trouble = next((judged.message for judged in found if judged.verdict == verdict != "sound"), "")
+        found = evaluate(Observation(entry.name, "header", size=entry.size, header=header, account=account))
+        verdict = worst_verdict(drafts.verdict for drafts in found)
+        trouble = next((drafts.message for drafts in found if drafts.verdict == verdict != "sound"), "")
         return Inner(
             entry.name, begin, entry.size, form, verdict, None if account is None else account.figures.residue, trouble
         )

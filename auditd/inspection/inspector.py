@@ -17,9 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from auditd.accounting.account import Account, account_gguf, account_safetensors
 from auditd.errors import InspectionStopped
-from auditd.evidence.compose import compose
-from auditd.evidence.judge_reference import broken_references, is_silent_change
-from auditd.evidence.look import Look, Stop
+from auditd.evidence.observation import Observation, Stop
 from auditd.evidence.record import Evidence
 from auditd.formats.bounds import CHUNK_BYTES, FIRST_CHUNK_BYTES
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
@@ -28,13 +26,15 @@ from auditd.formats.foreign import foreign_of
 from auditd.formats.gguf.reader import GgufReader
 from auditd.formats.naming import is_unfinished_name
 from auditd.formats.safetensors.reader import SafetensorsReader
+from auditd.inspection.composition import compose
 from auditd.inspection.descriptor import Descriptor, Unreadable, stop_of
-from auditd.inspection.embedded import CONTAINERS, look_inside
+from auditd.inspection.embedded import CONTAINERS, inspect_contents
 from auditd.inspection.identity import compare, observe
-from auditd.inspection.moment import now_text
 from auditd.inspection.pace import Pace
 from auditd.inspection.request import Checkpoint, Progress, Request, carry_on, unwatched
 from auditd.inspection.streaming import Digester, Rest
+from auditd.inspection.timestamps import now_text
+from auditd.rules.reference_rules import broken_references, is_silent_change
 
 Reader: TypeAlias = GgufReader | SafetensorsReader
 
@@ -50,18 +50,18 @@ _HASH_CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 def inspect(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Evidence:
     """Inspect one artifact. Blocking; raises nothing for any file, path or stop."""
-    return _recorded(request, look_at(request, checkpoint, progress))
+    return _recorded(request, observe_artifact(request, checkpoint, progress))
 
 
 def given_up(request: Request, size: int | None, seconds: float) -> Evidence:
     """The record of an inspection whose read did not come back for ``seconds``: only that is known."""
     stop = Stop("execution_failure", "host", f"no read came back for {seconds:g} s", abandoned=True)
-    return _recorded(request, Look(request.path, "header", size=size, stop=stop))
+    return _recorded(request, Observation(request.path, "header", size=size, stop=stop))
 
 
-def _recorded(request: Request, look: Look) -> Evidence:
+def _recorded(request: Request, observation: Observation) -> Evidence:
     return compose(
-        look,
+        observation,
         producer=request.producer,
         trigger=request.trigger,
         recorded_at=now_text(),
@@ -69,14 +69,16 @@ def _recorded(request: Request, look: Look) -> Evidence:
     )
 
 
-def look_at(request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched) -> Look:
+def observe_artifact(
+    request: Request, checkpoint: Checkpoint = carry_on, progress: Progress = unwatched
+) -> Observation:
     """The facts of one look, before they are a record. Blocking; raises nothing for any file, path or stop."""
     began = time.perf_counter()
-    look = _look(request, checkpoint, progress)
-    return replace(look, duration_seconds=round(time.perf_counter() - began, 6))
+    observation = _look(request, checkpoint, progress)
+    return replace(observation, duration_seconds=round(time.perf_counter() - began, 6))
 
 
-def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
+def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Observation:
     scope: Literal["header", "full"] = "full" if request.hash_mode == "full" else "header"
     if not request.unfinished and is_unfinished(request.path):
         return _skipped(request, scope, checkpoint)
@@ -84,10 +86,10 @@ def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
         path = resolve(request.path)
         descriptor = Descriptor(path)
     except OSError as error:
-        return Look(request.path, scope, stop=stop_of(error, "the path cannot be followed"))
+        return Observation(request.path, scope, stop=stop_of(error, "the path cannot be followed"))
     except Unreadable as refused:
-        return Look(request.path, scope, stop=refused.stop)
-    reading = _Reading(descriptor, Look(path, scope, given=request.path), request, checkpoint, progress)
+        return Observation(request.path, scope, stop=refused.stop)
+    reading = _Reading(descriptor, Observation(path, scope, given=request.path), request, checkpoint, progress)
     try:
         reading.run()
     except Unreadable as failed:
@@ -96,7 +98,7 @@ def _look(request: Request, checkpoint: Checkpoint, progress: Progress) -> Look:
         reading.stop = Stop("cancelled", "cancelled", stopped.reason)
     finally:
         close_errno = descriptor.close()
-    return replace(reading.look(), close_errno=close_errno)
+    return replace(reading.observation(), close_errno=close_errno)
 
 
 def is_unfinished(path: bytes) -> bool:
@@ -104,18 +106,20 @@ def is_unfinished(path: bytes) -> bool:
     return is_unfinished_name(path.rpartition(b"/")[2]) or os.path.lexists(path + b".aria2")
 
 
-def _skipped(request: Request, scope: Literal["header", "full"], checkpoint: Checkpoint) -> Look:
+def _skipped(request: Request, scope: Literal["header", "full"], checkpoint: Checkpoint) -> Observation:
     """A download under way: its size, and what its store says of it."""
-    look = Look(request.path, scope, skipped=True)
+    observation = Observation(request.path, scope, skipped=True)
     try:
         status = os.lstat(request.path)
         return replace(
-            look, size=status.st_size, promise=request.promises(request.path, request.path, status, checkpoint)
+            observation,
+            size=status.st_size,
+            expectation=request.expectations(request.path, request.path, status, checkpoint),
         )
     except OSError:
-        return look
+        return observation
     except InspectionStopped as stopped:
-        return replace(look, size=status.st_size, stop=Stop("cancelled", "cancelled", stopped.reason))
+        return replace(observation, size=status.st_size, stop=Stop("cancelled", "cancelled", stopped.reason))
 
 
 def resolve(path: bytes) -> bytes:
@@ -127,7 +131,7 @@ class _Reading:
     """The state of one reading of one descriptor; ``look()`` is what is known at any moment."""
 
     def __init__(
-        self, descriptor: Descriptor, empty: Look, request: Request, checkpoint: Checkpoint, progress: Progress
+        self, descriptor: Descriptor, empty: Observation, request: Request, checkpoint: Checkpoint, progress: Progress
     ) -> None:
         self._descriptor = descriptor
         self._empty = empty
@@ -152,7 +156,7 @@ class _Reading:
         self._read_apart = 0
         self.stop: Stop | None = None
 
-    def look(self) -> Look:
+    def observation(self) -> Observation:
         """The facts so far. Digests are published only for a file that held still."""
         held = self._known.identity == "unchanged"
         whole = held and self._full and self._digester.hashed == self._size and not self._grew
@@ -197,12 +201,12 @@ class _Reading:
 
     def _ask_the_store(self, before: os.stat_result) -> None:
         """What is promised decides whether ``expected`` reads everything."""
-        promise = self._request.promises(self._descriptor.path, self._request.path, before, self._checkpoint)
-        self._full = self._full or (self._request.hash_mode == "expected" and bool(promise.references))
-        self._known = replace(self._known, promise=promise, scope="full" if self._full else "header")
+        expectation = self._request.expectations(self._descriptor.path, self._request.path, before, self._checkpoint)
+        self._full = self._full or (self._request.hash_mode == "expected" and bool(expectation.references))
+        self._known = replace(self._known, expectation=expectation, scope="full" if self._full else "header")
         self._descriptor.prepare(self._size if self._full else None)
         if self._full:
-            self._digester.expect(promise, self._size)
+            self._digester.expect(expectation, self._size)
 
     # -- header -------------------------------------------------------------------------------------
 
@@ -231,7 +235,7 @@ class _Reading:
         """What a file is that is neither format, and what it holds if it is a container of models."""
         foreign = foreign_of(first[:KIND_BYTES], self._size)
         if foreign.kind.word in CONTAINERS:
-            contents = look_inside(
+            contents = inspect_contents(
                 self._descriptor, self._size, foreign.kind.word, self._checkpoint, self._request.layout
             )
             if contents is not None:
@@ -300,8 +304,10 @@ class _Reading:
 
     def _is_unexpected(self) -> bool:
         """Whether the digest is none that was expected: bad news, which one reading alone does not give."""
-        look = self.look()
-        return look.sha256 is not None and (bool(broken_references(look)) or is_silent_change(look))
+        observation = self.observation()
+        return observation.sha256 is not None and (
+            bool(broken_references(observation)) or is_silent_change(observation)
+        )
 
     def _read_again(self) -> None:
         """Read all of it a second time: a host whose memory fails reads it differently each time."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from auditd.accounting.account import Account
-from auditd.evidence.look import PartDigests
+from auditd.evidence.observation import PartDigests
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.safetensors.entries import SELF_HASH_KEY
 from auditd.model.tensors import TensorFact, tensor_facts

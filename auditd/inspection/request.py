@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from auditd.accounting.candidates import AUTO, STRICT
 from auditd.errors import UsageError
+from auditd.evidence.expectation import NOTHING, Expectation
 from auditd.evidence.history import Earlier
-from auditd.evidence.promise import NOTHING, Promise
 from auditd.evidence.record import Producer, Severity, Trigger
 from auditd.formats.layouts import LAYOUTS
 from auditd.inspection.parts import Parts
@@ -23,7 +23,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 #: What is said of an artifact beside its bytes: given its path, the name that it was asked for by, and its lstat. The
 #: checkpoint is called while stores are read; raises nothing else.
-Promises: TypeAlias = Callable[[bytes, bytes, os.stat_result, Checkpoint], Promise]
+ExpectationSource: TypeAlias = Callable[[bytes, bytes, os.stat_result, Checkpoint], Expectation]
 
 HashMode: TypeAlias = Literal["header", "expected", "full"]
 
@@ -36,12 +36,12 @@ def unwatched(bytes_read: int, bytes_wanted: int) -> None:
     """The progress of a caller that shows none."""
 
 
-def nobody_promises(
+def no_expectations(
     path: bytes,  # noqa: ARG001 - one signature for all
     given: bytes,  # noqa: ARG001
     status: os.stat_result,  # noqa: ARG001
     checkpoint: Checkpoint,  # noqa: ARG001
-) -> Promise:
+) -> Expectation:
     """The promises of a caller that asks no store."""
     return NOTHING
 
@@ -65,7 +65,7 @@ class Request:
     unfinished: bool = False
     bytes_per_second: int = 0
     severities: Mapping[str, Severity] = field(default_factory=dict)
-    promises: Promises = nobody_promises
+    expectations: ExpectationSource = no_expectations
     earlier: Earlier | None = None
     parts: Parts = "none"
 

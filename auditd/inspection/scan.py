@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from auditd.formats.detection import is_plausible_head
 from auditd.formats.naming import is_model_name, is_part_of_unfinished, is_unfinished_name, may_hold_model
 from auditd.inspection.request import Checkpoint, carry_on
-from auditd.stores.named import is_blob
+from auditd.model_stores.blob_names import is_blob
 
 #: Enough for GGUF's magic, and for a safetensors length with the first character of its JSON.
 HEAD_BYTES: Final = 16
@@ -68,7 +68,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A path given to :func:`look` that names nothing."""
+    """A path given to :func:`scan_paths` that names nothing."""
 
     path: bytes
 
@@ -311,7 +311,7 @@ def walk(
     yield from _Walk(root, recursive, follow_links, Exclusion.of(exclude), checkpoint, sniffed).run(start or root)
 
 
-def look(
+def scan_paths(
     path: bytes,
     root: bytes,
     *,

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from auditd.accounting.account import Account
 from auditd.accounting.zero_runs import Appended, AppendedScan, ZeroRuns, ZeroScan
-from auditd.evidence.look import PartDigests, Scanned
-from auditd.evidence.promise import Promise
+from auditd.evidence.expectation import Expectation
+from auditd.evidence.observation import PartDigests, Scanned
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.inspection.parts import Parts, hasher, tensor_data_end
 from auditd.inspection.unowned import UnownedScan, ranges_of
@@ -23,9 +23,9 @@ class Digester:
         self._git: _Hash | None = None
         self.hashed = 0
 
-    def expect(self, promise: Promise, size: int) -> None:
+    def expect(self, expectation: Expectation, size: int) -> None:
         """Take the digests that ``promise`` speaks of; before the first byte of a file of ``size`` bytes."""
-        if any(reference.algorithm == "git-sha1" for reference in promise.references):
+        if any(reference.algorithm == "git-sha1" for reference in expectation.references):
             self._git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
 
     def update(self, data: bytes | memoryview) -> None:

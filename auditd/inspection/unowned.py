@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from auditd.accounting.account import Account
-from auditd.evidence.look import Scanned
+from auditd.evidence.observation import Scanned
 
 #: Padding runs with something in them that are kept; their number is always exact.
 _KEPT: Final = 1000

@@ -6,20 +6,13 @@ import base64
 from collections.abc import Iterator
 from typing import Final
 
-from auditd.evidence.difference.record import (
-    ByteDifference,
-    Difference,
-    FindingNote,
-    Side,
-    TensorDifference,
-    TensorGroup,
-)
+from auditd.comparison.difference import ByteDifference, Difference, FindingNote, Side, TensorDifference, TensorGroup
 from auditd.evidence.text import printable
 from auditd.report.columns import defused, width, wrap
 from auditd.report.difference_metadata import Fact, metadata_facts, metadata_head
 from auditd.report.figures import UNKNOWN, counted, exact, rounded, signed
-from auditd.report.paint import Paint, plain
-from auditd.report.show.setting import Align, facts, grid, section, sentence, within_columns
+from auditd.report.show.layout import Align, facts, grid, section, sentence, within_columns
+from auditd.report.style import Style, plain
 
 _COLUMNS: Final = 80
 #: Of a line of 80 cells so many are left for a value beside its key; wider lines leave more.
@@ -41,37 +34,37 @@ _TRAITS: Final = {
 _FIELDS: Final = {"byte_order": "byte order", "header_length": "header length", "data_offset": "data start"}
 
 
-def lines(difference: Difference, columns: int | None = None, paint: Paint = plain) -> Iterator[str]:
+def lines(difference: Difference, columns: int | None = None, style: Style = plain) -> Iterator[str]:
     """The comparison as lines of at most ``columns`` cells (80 if None)."""
-    return _lines(difference, columns or _COLUMNS, paint)
+    return _lines(difference, columns or _COLUMNS, style)
 
 
 @within_columns
-def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
+def _lines(difference: Difference, columns: int, style: Style) -> Iterator[str]:
     room = _VALUE_CELLS + max(0, columns - _COLUMNS)
     told = wrap(defused(difference.conclusion.message), columns)
-    yield from (paint(line, _tone(difference)) for line in told)
+    yield from (style(line, _tone(difference)) for line in told)
     yield ""
     yield from facts(list(_files(difference)), columns)
     yield from _part(
-        "metadata", metadata_head(difference.metadata), metadata_facts(difference.metadata, room), columns, paint
+        "metadata", metadata_head(difference.metadata), metadata_facts(difference.metadata, room), columns, style
     )
-    yield from _part("tensors", _tensors_head(difference.tensors), _tensors(difference), columns, paint)
-    yield from _types(difference.tensors, columns, paint)
-    yield from _bytes(difference, columns, paint)
-    yield from _part("findings", "", _findings(difference), columns, paint)
+    yield from _part("tensors", _tensors_head(difference.tensors), _tensors(difference), columns, style)
+    yield from _types(difference.tensors, columns, style)
+    yield from _bytes(difference, columns, style)
+    yield from _part("findings", "", _findings(difference), columns, style)
 
 
 def _tone(difference: Difference) -> str:
     return {True: "sound", False: "warning", None: "undetermined"}[difference.same]
 
 
-def _part(name: str, head: str, rows: Iterator[Fact], columns: int, paint: Paint) -> Iterator[str]:
+def _part(name: str, head: str, rows: Iterator[Fact], columns: int, style: Style) -> Iterator[str]:
     """A section, if there is anything to say."""
     told = list(rows)
     if head or told:
         yield ""
-        yield from (paint(line, "heading") for line in wrap(name + (f": {head}" if head else ""), columns))
+        yield from (style(line, "heading") for line in wrap(name + (f": {head}" if head else ""), columns))
         yield from facts(told, columns)
 
 
@@ -184,7 +177,7 @@ def _first_moved(tensors: TensorDifference) -> str:
     return UNKNOWN
 
 
-def _types(tensors: TensorDifference, columns: int, paint: Paint) -> Iterator[str]:
+def _types(tensors: TensorDifference, columns: int, style: Style) -> Iterator[str]:
     """Tensors and bytes by type, where they are not the same."""
     if all((t.a_tensors, t.a_bytes) == (t.b_tensors, t.b_bytes) for t in tensors.by_type):
         return
@@ -205,25 +198,25 @@ def _types(tensors: TensorDifference, columns: int, paint: Paint) -> Iterator[st
     told = list(grid(titles, rows, aligns, plain))
     if max(map(width, told)) > columns:  # the change can be done without
         titles, rows, aligns = titles[:-1], [row[:-1] for row in rows], aligns[:-1]
-    yield from grid(titles, rows, aligns, paint)
+    yield from grid(titles, rows, aligns, style)
 
 
 # -- bytes and findings -----------------------------------------------------------------------------
 
 
-def _bytes(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
+def _bytes(difference: Difference, columns: int, style: Style) -> Iterator[str]:
     classes = difference.bytes
     if classes is None:
-        yield from section("bytes", paint)
+        yield from section("bytes", style)
         yield from facts([("not told", defused(difference.bytes_reason or UNKNOWN))], columns)
         return
     rows = list(_classes(classes, columns))
-    yield from section("bytes, by what they are for", paint)
+    yield from section("bytes, by what they are for", style)
     same = f"{exact(classes.same_class)} have the same use in both (their content was not compared)"
     yield from sentence(same, columns)
     if rows:
         aligns: tuple[Align, ...] = ("right", "right", "right", "left", "left")
-        yield from grid(("bytes", "runs", "first at", "in A", "in B"), rows, aligns, paint)
+        yield from grid(("bytes", "runs", "first at", "in A", "in B"), rows, aligns, style)
 
 
 def _classes(classes: ByteDifference, columns: int) -> Iterator[tuple[str, str, str, str, str]]:

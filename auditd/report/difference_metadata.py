@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from auditd.evidence.difference.record import (
-    Entry,
-    EntryChange,
-    MetadataDifference,
-    TemplateChange,
-    TextChange,
-    Value,
-)
+from auditd.comparison.difference import Entry, EntryChange, MetadataDifference, TemplateChange, TextChange, Value
 from auditd.evidence.record import Scalar
 from auditd.evidence.text import printable, quoted
 from auditd.report.columns import defused

@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from auditd.evidence.difference.record import Difference
+from auditd.comparison.difference import Difference
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import exact as exact_text
 from auditd.evidence.text import printable
 from auditd.formats.declarations import GgufHeader
 from auditd.report import difference as of_difference
 from auditd.report.columns import wrap
 from auditd.report.figures import counted, exact
-from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, file_of, section, title, within_columns
+from auditd.report.show.layout import File, facts, file_of, section, title, within_columns
+from auditd.report.style import Style
 
 _DIGEST_SHOWN: Final = 16
 _SAME_BYTES: Final = "the same bytes"
@@ -61,13 +61,15 @@ def text_of(path: bytes | None, text_bytes: int, sha256: str) -> Text:
     return Text(path=shown, path_base64=path_base64, bytes=text_bytes, sha256=sha256)
 
 
-def sheet(look: Look, dump: Text, against: Text | None = None, difference: Difference | None = None) -> DumpSheet:
+def sheet(
+    observation: Observation, dump: Text, against: Text | None = None, difference: Difference | None = None
+) -> DumpSheet:
     """What was dumped of ``look``; ``difference`` is None where both dumps are the same bytes."""
-    header = look.header
+    header = observation.header
     metadata = None if header is None else header.metadata
     same_bytes = None if against is None else against.sha256 == dump.sha256
     return DumpSheet(
-        file=file_of(look),
+        file=file_of(observation),
         metadata=None
         if header is None or not (isinstance(header, GgufHeader) or header.complete)
         else len(metadata or ()),
@@ -83,25 +85,25 @@ def sheet(look: Look, dump: Text, against: Text | None = None, difference: Diffe
 
 
 @within_columns
-def lines(sheet: DumpSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: DumpSheet, columns: int, style: Style) -> Iterator[str]:
     """The sheet for a terminal; what differs last."""
-    yield title("the header of", sheet.file, columns, paint)
+    yield title("the header of", sheet.file, columns, style)
     yield ""
     yield from facts(list(_facts(sheet)), columns)
     if sheet.against is None:
         return
-    yield from section(f"against {_path(sheet.against)}", paint)
+    yield from section(f"against {_path(sheet.against)}", style)
     yield from facts(
         [("it has", _digest(sheet.against)), ("this one", _digest(sheet.dump))],
         columns,
     )
     yield ""
     if sheet.same_bytes:
-        yield paint(_SAME_BYTES, "sound")
+        yield style(_SAME_BYTES, "sound")
     elif sheet.same and sheet.difference is not None:
-        yield from (paint(line, "sound") for line in wrap(_SAME, columns))
+        yield from (style(line, "sound") for line in wrap(_SAME, columns))
     elif sheet.difference is not None:
-        yield from of_difference.lines(sheet.difference, columns, paint)
+        yield from of_difference.lines(sheet.difference, columns, style)
 
 
 def _facts(sheet: DumpSheet) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from auditd.evidence.text import exact, printable
 from auditd.report.columns import cut_left, left, right
 from auditd.report.figures import counted, signed
-from auditd.report.paint import Paint, plain
+from auditd.report.style import Style, plain
 
 NOT_CHECKED: Final = "the age is that of the look; whether the file is still the same was not checked"
 
@@ -56,12 +56,12 @@ def age(seconds: float) -> str:
     return f"{int(seconds // _DAY)} d"
 
 
-def head(paint: Paint = plain) -> str:
+def head(style: Style = plain) -> str:
     """The titles of the columns."""
-    return paint(_line(_TITLES[:-1], _TITLES[-1]), "heading")
+    return style(_line(_TITLES[:-1], _TITLES[-1]), "heading")
 
 
-def line(row: Row, columns: int | None = None, paint: Paint = plain) -> str:
+def line(row: Row, columns: int | None = None, style: Style = plain) -> str:
     """One record; ``columns`` None cuts no name."""
     cells = (
         printable(row.evidence_id[:_SHORT]),
@@ -76,7 +76,7 @@ def line(row: Row, columns: int | None = None, paint: Paint = plain) -> str:
     text = _line(cells, name)
     begin = text.index(cells[2], _WIDTHS[0] + _WIDTHS[1])
     end = begin + len(cells[2])
-    return text[:begin] + paint(text[begin:end], row.verdict) + text[end:]
+    return text[:begin] + style(text[begin:end], row.verdict) + text[end:]
 
 
 def _line(cells: tuple[str, ...], name: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from auditd.evidence.record import Evidence, Expected
-from auditd.evidence.sets.members import split_of
-from auditd.evidence.sets.names import series_of
 from auditd.evidence.text import printable
+from auditd.model_sets.members import split_of
+from auditd.model_sets.names import series_of
 from auditd.report.columns import defused
 from auditd.report.figures import counted, exact, rounded
 from auditd.report.table import shown_path

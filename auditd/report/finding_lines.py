@@ -8,7 +8,7 @@ from typing import Final
 from auditd.evidence.record import Finding
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, exact
-from auditd.report.paint import Paint
+from auditd.report.style import Style
 
 #: In front of what to do, in sheets and tables alike.
 ARROW: Final = "-> "
@@ -37,10 +37,10 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
 _PLAIN_WORDS: Final = ("allowed", "found")
 
 
-def finding_lines(finding: Finding, columns: int, paint: Paint) -> Iterator[str]:
+def finding_lines(finding: Finding, columns: int, style: Style) -> Iterator[str]:
     """The finding in lines of at most ``columns`` cells."""
     rule = f" ({finding.constraint})" if finding.constraint else ""
-    yield paint(f"{finding.severity}: {finding.code}{rule}", finding.severity)
+    yield style(f"{finding.severity}: {finding.code}{rule}", finding.severity)
     for text in filter(None, (defused(finding.message), _place(finding), _figures(finding))):
         yield from (_INDENT + line for line in wrap(text, columns - len(_INDENT)))
     yield from step(defused(finding.advice), columns, _INDENT)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from auditd.evidence.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
-from auditd.evidence.sets.findings import SET_FINDINGS, SET_VERDICT_MEANINGS
 from auditd.formats.detection import KINDS
+from auditd.rules.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
+from auditd.rules.set_findings import SET_FINDINGS, SET_VERDICT_MEANINGS
 
 _HEAD = """\
 # Verdicts, findings, constraints

@@ -6,16 +6,16 @@ import base64
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from auditd.evidence.findings import SEVERITY_ORDER, at_least
 from auditd.evidence.record import Finding
-from auditd.evidence.sets.findings import SET_VERDICT_MEANINGS
-from auditd.evidence.sets.record import MissingRow, SetEvidence, SetMemberRow, SetName
 from auditd.evidence.text import printable
+from auditd.model_sets.record import MissingRow, SetEvidence, SetMemberRow, SetName
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, rounded
 from auditd.report.finding_lines import step
-from auditd.report.paint import Paint, plain
+from auditd.report.style import Style, plain
 from auditd.report.table import Remark, Row
+from auditd.rules.findings import SEVERITY_ORDER, at_least
+from auditd.rules.set_findings import SET_VERDICT_MEANINGS
 
 _COLUMNS: Final = 80
 _INDENT: Final = "    "
@@ -76,10 +76,10 @@ def _remark(finding: Finding) -> Remark:
     return Remark(finding.severity, finding.code, defused(finding.message), defused(finding.advice))
 
 
-def set_page(evidence: SetEvidence, columns: int = _COLUMNS, paint: Paint = plain) -> list[str]:
+def set_page(evidence: SetEvidence, columns: int = _COLUMNS, style: Style = plain) -> list[str]:
     """One set by itself: its verdict, its members, what is missing, what is wrong and what to do."""
     part = evidence.set
-    verdict = paint(evidence.verdict, evidence.verdict)
+    verdict = style(evidence.verdict, evidence.verdict)
     lines = [
         f"{verdict}: {SET_VERDICT_MEANINGS[evidence.verdict]}",
         "",

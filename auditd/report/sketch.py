@@ -7,11 +7,10 @@ from typing import Final
 
 import msgspec
 
-from auditd.evidence.judge import judge
-from auditd.evidence.look import Look
-from auditd.evidence.numbers import Numbers
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Scalar
 from auditd.evidence.rows import scalar_form
+from auditd.evidence.statistics import Numbers
 from auditd.evidence.text import quoted
 from auditd.formats import writer
 from auditd.formats.declarations import ArrayValue, GgufHeader, MetadataEntry
@@ -20,10 +19,11 @@ from auditd.formats.writer import Span, Written
 from auditd.model.tensors import TensorFact, tensor_facts
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, exact
-from auditd.report.paint import Paint
 from auditd.report.show.field_list import fields
-from auditd.report.show.setting import File, figures, file_of, grid, section, sentence, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.layout import File, figures, file_of, grid, section, sentence, title, within_columns
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.style import Style
+from auditd.rules.evaluate import evaluate
 
 _DIGEST_SHOWN: Final = 16
 _MISTAKE: Final = (
@@ -78,26 +78,32 @@ class SketchSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def the_tensor(look: Look) -> TensorFact | None:
+def the_tensor(observation: Observation) -> TensorFact | None:
     """The tensor of a sketch, as the reader has it; None if it does not have one of plain numbers with a place."""
-    found = next(tensor_facts(look.header, look.account), None)
+    found = next(tensor_facts(observation.header, observation.account), None)
     sized = found is not None and found.type == "F32" and found.file_offset is not None and found.byte_length
     return found if sized else None
 
 
 def sheet(
-    look: Look, written: Written, alignment: int, sha256: str, numbers: Numbers | None, *, ignore_alignment: bool
+    observation: Observation,
+    written: Written,
+    alignment: int,
+    sha256: str,
+    numbers: Numbers | None,
+    *,
+    ignore_alignment: bool,
 ) -> SketchSheet:
     """The file that ``written`` made against the ``look`` at it; ``numbers`` are those that were read from it."""
-    header = look.header if isinstance(look.header, GgufHeader) else None
-    spans = list(_places(look, written.spans))
-    checks = list(_checks(look, header, written, alignment))
+    header = observation.header if isinstance(observation.header, GgufHeader) else None
+    spans = list(_places(observation, written.spans))
+    checks = list(_checks(observation, header, written, alignment))
     read = [] if numbers is None else list(numbers.first)
     matching = sum(_same_number(a, b) for a, b in zip(writer.SKETCH_VALUES, read, strict=False))
-    pieces = (*_pieces(header), None if look.account is None else look.account.figures.tensor_bytes)
+    pieces = (*_pieces(header), None if observation.account is None else observation.account.figures.tensor_bytes)
     whole = matching == len(writer.SKETCH_VALUES) == len(read)
     return SketchSheet(
-        file=file_of(look),
+        file=file_of(observation),
         sha256=sha256,
         alignment=alignment,
         spans=spans,
@@ -108,9 +114,9 @@ def sheet(
         numbers_written=[_number(value) for value in writer.SKETCH_VALUES],
         numbers_read=[_number(value) for value in read],
         matching=matching,
-        notices=[f"{found.code}: {found.message}" for found in judge(look)],
+        notices=[f"{found.code}: {found.message}" for found in evaluate(observation)],
         same=whole and all(check.same for check in checks) and all(place.found for place in spans),
-        ending=ending(look),
+        ending=ending(observation),
     )
 
 
@@ -122,9 +128,9 @@ def _same_number(a: float, b: float) -> bool:
     return a == b
 
 
-def _places(look: Look, spans: Sequence[Span]) -> Iterator[Place]:
+def _places(observation: Observation, spans: Sequence[Span]) -> Iterator[Place]:
     """The writer's spans; one that is empty at this alignment is no field."""
-    found = {(field.begin, field.end) for field in fields(look, fine=False)}
+    found = {(field.begin, field.end) for field in fields(observation, fine=False)}
     for span in spans:
         if span.length:
             there = (span.begin, span.begin + span.length) in found
@@ -137,11 +143,11 @@ def _pieces(header: GgufHeader | None) -> tuple[int | None, int | None]:
     return header.directory_end, header.data_offset - header.directory_end
 
 
-def _checks(look: Look, header: GgufHeader | None, written: Written, alignment: int) -> Iterator[Check]:
+def _checks(observation: Observation, header: GgufHeader | None, written: Written, alignment: int) -> Iterator[Check]:
     """One check a line of what went in, in the order in which it stands in the file."""
     found = _figures(header)
     data, begin = written.spans[-1], written.spans[-2].begin
-    yield Check(what="bytes of the file", written=len(written.data), found=look.size)
+    yield Check(what="bytes of the file", written=len(written.data), found=observation.size)
     for what, number in (
         ("version", writer.SKETCH_VERSION),
         ("tensors", 1),
@@ -157,7 +163,7 @@ def _checks(look: Look, header: GgufHeader | None, written: Written, alignment: 
         yield Check(
             what=f"entry {index}", written=_entry(entry), found=_told(rows[index]) if index < len(rows) else None
         )
-    yield from _tensor_checks(next(tensor_facts(header, look.account), None), data)
+    yield from _tensor_checks(next(tensor_facts(header, observation.account), None), data)
 
 
 def _figures(header: GgufHeader | None) -> dict[str, int | None]:
@@ -224,19 +230,19 @@ def _value(value: object, element_type: str) -> str:
 
 
 @within_columns
-def lines(sheet: SketchSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: SketchSheet, columns: int, style: Style) -> Iterator[str]:
     """The sheet for a terminal: the spans, what was found, the sum, the numbers, the outcome last."""
-    yield title("a sketch, written and read back:", sheet.file, columns, paint)
-    yield from section("where every field went", paint)
+    yield title("a sketch, written and read back:", sheet.file, columns, style)
+    yield from section("where every field went", style)
     rows = [(exact(place.offset), exact(place.length), place.field) for place in sheet.spans]
-    yield from grid(("at", "bytes", "field"), rows, ("right", "right", "left"), paint)
+    yield from grid(("at", "bytes", "field"), rows, ("right", "right", "left"), style)
     yield f"  {counted(sheet.file.size, 'byte')}, sha256 {sheet.sha256[:_DIGEST_SHOWN]}"
-    yield from section("what went in, and what the reader found", paint)
+    yield from section("what went in, and what the reader found", style)
     yield from figures([(check.what, _both(check)) for check in sheet.checks if isinstance(check.written, int)])
     yield from _texts(sheet, columns)
     yield ""
     yield f"  {' + '.join(map(exact, sheet.sum))} = {exact(_total(sheet))}, and the file is {exact(sheet.file.size)}"
-    yield from section(_numbers_title(sheet), paint)
+    yield from section(_numbers_title(sheet), style)
     yield from figures([("written", _list(sheet.numbers_written)), ("read", _list(sheet.numbers_read))])
     yield from sentence(f"{sheet.matching} of {len(sheet.numbers_written)} came back the number that went in", columns)
     if sheet.numbers_read_from not in (None, sheet.spans[-1].offset):
@@ -244,9 +250,9 @@ def lines(sheet: SketchSheet, columns: int, paint: Paint) -> Iterator[str]:
     for notice in sheet.notices:
         yield from wrap(defused(notice), columns)
     if sheet.ending is not None:
-        yield from ending_lines(sheet.ending, columns, paint)
+        yield from ending_lines(sheet.ending, columns, style)
     yield ""
-    yield from (paint(line, "sound" if sheet.same else "warning") for line in wrap(_outcome(sheet), columns))
+    yield from (style(line, "sound" if sheet.same else "warning") for line in wrap(_outcome(sheet), columns))
 
 
 def _both(check: Check) -> str:

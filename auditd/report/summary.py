@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from auditd.evidence.findings import VERDICT_MEANINGS, at_least
 from auditd.evidence.record import (
     Accounting,
     Cover,
@@ -24,7 +23,8 @@ from auditd.report.declarations import shown_value
 from auditd.report.figures import counted, exact, rounded, signed
 from auditd.report.file_entries import Entry, file_entries
 from auditd.report.finding_lines import finding_lines
-from auditd.report.paint import Paint, plain
+from auditd.report.style import Style, plain
+from auditd.rules.findings import VERDICT_MEANINGS, at_least
 
 _LABEL_COLUMNS: Final = 12
 #: Enough to see what kind of damage it is; the record has them all.
@@ -45,41 +45,41 @@ BASES: Final[dict[LayoutBasis, str]] = {
 _STATUSES: Final = {"partial": "in part", "none": "not at all", "not_requested": "not requested"}
 
 
-def summary(evidence: Evidence, columns: int | None = None, paint: Paint = plain) -> list[str]:
+def summary(evidence: Evidence, columns: int | None = None, style: Style = plain) -> list[str]:
     """The record as lines of at most ``columns`` cells (80 if None)."""
     columns = columns or 80
-    lines = _verdict(evidence, columns, paint)
-    lines += ["", *_set(file_entries(evidence), columns, paint)]
+    lines = _verdict(evidence, columns, style)
+    lines += ["", *_set(file_entries(evidence), columns, style)]
     for finding in evidence.findings:
-        lines += ["", *finding_lines(finding, columns, paint)]
+        lines += ["", *finding_lines(finding, columns, style)]
     for section in (_contents(evidence), _account(evidence), _doubt(evidence)):
         entries = list(section)
         lines += [""] * bool(entries)
-        lines += _set(entries, columns, paint)
+        lines += _set(entries, columns, style)
     return lines
 
 
-def short_head(evidence: Evidence, columns: int | None = None, paint: Paint = plain) -> list[str]:
+def short_head(evidence: Evidence, columns: int | None = None, style: Style = plain) -> list[str]:
     """The verdict and the codes of what speaks against the file, for a page that shows something else of it."""
     columns = columns or 80
     notable = (finding for finding in evidence.findings if at_least(finding.severity, "notice"))
-    codes = (paint(f"{finding.severity}: {finding.code}", finding.severity) for finding in notable)
-    return [*_verdict(evidence, columns, paint), *codes]
+    codes = (style(f"{finding.severity}: {finding.code}", finding.severity) for finding in notable)
+    return [*_verdict(evidence, columns, style), *codes]
 
 
-def _verdict(evidence: Evidence, columns: int, paint: Paint) -> list[str]:
+def _verdict(evidence: Evidence, columns: int, style: Style) -> list[str]:
     verdict = evidence.verdict
-    return [paint(line, verdict) for line in wrap(f"{verdict}: {VERDICT_MEANINGS[verdict]}", columns)]
+    return [style(line, verdict) for line in wrap(f"{verdict}: {VERDICT_MEANINGS[verdict]}", columns)]
 
 
-def _set(entries: Iterable[Entry], columns: int, paint: Paint) -> Iterator[str]:
+def _set(entries: Iterable[Entry], columns: int, style: Style) -> Iterator[str]:
     """Entries as a column of labels and a column of wrapped text."""
     last = ""
     for label, text, about in entries:
         for line in wrap(text, columns - _LABEL_COLUMNS) if not text.startswith(" ") else [text]:
             shown = left("" if label == last else label, _LABEL_COLUMNS)
             last = label
-            yield paint(shown, "label") + paint(line, about) if line else shown.rstrip()
+            yield style(shown, "label") + style(line, about) if line else shown.rstrip()
 
 
 def _contents(evidence: Evidence) -> Iterator[Entry]:

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from auditd.evidence.findings import SEVERITY_ORDER, VERDICT_ORDER, at_least
 from auditd.evidence.record import Artifact, Evidence, Finding
 from auditd.evidence.text import printable
 from auditd.report.columns import ELLIPSIS, cut_left, defused, left, right, width, wrap
 from auditd.report.figures import counted, rounded, signed
 from auditd.report.finding_lines import step
-from auditd.report.paint import Paint, plain
+from auditd.report.style import Style, plain
+from auditd.rules.findings import SEVERITY_ORDER, VERDICT_ORDER, at_least
 
 NOT_SEEN: Final = "not seen"
 
@@ -161,7 +161,7 @@ def table(
     rows: Rows,
     other_files: int,
     columns: int | None = None,
-    paint: Paint = plain,
+    style: Style = plain,
     *,
     list_sound: bool = True,
     sets: Rows | None = None,
@@ -180,28 +180,28 @@ def table(
     more = rows.left_out()
     notes += [f"Not shown: {', '.join(more)}; --json has them all."] if more and not folded else []
     return [
-        *_lines(ordered, columns, text_columns, paint),
+        *_lines(ordered, columns, text_columns, style),
         *(line for note in notes for line in (*wrap(note, text_columns), "")),
         *wrap(_totals(rows, other_files, sets), text_columns),
     ]
 
 
-def _lines(rows: list[Row], columns: int | None, text_columns: int, paint: Paint) -> Iterator[str]:
+def _lines(rows: list[Row], columns: int | None, text_columns: int, style: Style) -> Iterator[str]:
     if not rows:
         return
     cells = [(line.verdict, _residue(line), rounded(line.size)) for line in rows]
     widths = [max(width(cell) for cell in column) for column in zip(_TITLES[:3], *cells, strict=True)]
     name_columns = max(_NAME_COLUMNS, columns - sum(widths) - 3 * len(_GAP)) if columns else None
-    yield paint(_line(_TITLES, widths), "heading")
+    yield style(_line(_TITLES, widths), "heading")
     last = ""
     for line, (verdict, residue, size) in zip(rows, cells, strict=True):
         name = _fitting(line.name or line.path, name_columns)
         text = _line((verdict, residue, size, name), widths)
-        yield paint(text[: len(verdict)], verdict) + text[len(verdict) :]
+        yield style(text[: len(verdict)], verdict) + text[len(verdict) :]
         if line.remarks and (line.name or name != line.path):
             yield from _whole_path(line.path, columns)
         for remark in line.remarks:
-            yield from _remark(remark, text_columns, paint)
+            yield from _remark(remark, text_columns, style)
         advice = _advice(line)
         if advice:
             yield from step(advice if advice != last else "as above", text_columns, _INDENT)
@@ -230,9 +230,9 @@ def _line(cells: tuple[str, str, str, str], widths: list[int]) -> str:
     return _GAP.join((left(verdict, widths[0]), right(residue, widths[1]), right(size, widths[2]), name))
 
 
-def _remark(remark: Remark, columns: int, paint: Paint) -> Iterator[str]:
+def _remark(remark: Remark, columns: int, style: Style) -> Iterator[str]:
     first, *others = wrap(f"{remark.code}: {remark.message}", columns - len(_INDENT))
-    yield _INDENT + paint(first[: len(remark.code)], remark.severity) + first[len(remark.code) :]
+    yield _INDENT + style(first[: len(remark.code)], remark.severity) + first[len(remark.code) :]
     yield from (_INDENT + line for line in others)
 
 

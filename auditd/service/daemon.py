@@ -29,12 +29,13 @@ from typing import Final, NoReturn, TypeAlias
 import trio
 
 from auditd import __version__
-from auditd.archive.rows import Alert
-from auditd.archive.store import Store
 from auditd.errors import AuditError, SettingsError
-from auditd.evidence.codes import SEVERITIES, configured_severity
 from auditd.evidence.record import Producer, Severity
-from auditd.inspection.promises import promises_of
+from auditd.evidence_store.entities import Alert
+from auditd.evidence_store.store import EvidenceStore
+from auditd.inspection.expectations import expectations_of
+from auditd.model_stores.stores import ModelStores
+from auditd.rules.severities import SEVERITIES, configured_severity
 from auditd.service import metrics, places, status
 from auditd.service.bell import Bell
 from auditd.service.logging import Events, Output, open_events, path_fields
@@ -50,7 +51,6 @@ from auditd.service.systemd import Notifier, watchdog_seconds
 from auditd.service.watching.scanner import Scanner, is_below
 from auditd.service.watching.watcher import RootKeeper
 from auditd.settings import Settings, applied, configuration_digest
-from auditd.stores.stores import Stores
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -108,7 +108,7 @@ class House:
 class Holding:
     """An open store, and the trouble with it, which a change of the configuration does not end."""
 
-    store: Store
+    store: EvidenceStore
     trouble: Trouble
 
 
@@ -116,8 +116,8 @@ async def _opened(settings: Settings, house: House) -> Holding:
     """The store of ``settings``; bringing an old one up to date may take minutes. ``AuditError`` if it cannot be used."""
     _check(settings)
     async with _more_time(house.notifier):
-        opening = partial(Store, places.store_path(settings), writer=True)
-        store: Store | AuditError = await trio.to_thread.run_sync(_outcome, opening)
+        opening = partial(EvidenceStore, places.store_path(settings), writer=True)
+        store: EvidenceStore | AuditError = await trio.to_thread.run_sync(_outcome, opening)
     if isinstance(store, AuditError):
         raise store
     return Holding(store, Trouble("store", house.events))
@@ -128,7 +128,7 @@ def _check(settings: Settings) -> None:
         raise SettingsError("configuration", "log.form", f'"{settings.log.form}" is not written by this version yet')
 
 
-def _outcome(work: Callable[[], Store]) -> Store | AuditError:
+def _outcome(work: Callable[[], EvidenceStore]) -> EvidenceStore | AuditError:
     """An error as a value: out of a nursery it would come wrapped."""
     try:
         return work()
@@ -276,7 +276,7 @@ class Generation:
         recorder = Recorder(store, log, self._events, _policy(settings), self.holding.trouble)
         keepers: list[RootKeeper] = []
         recorder.after_saying = self._changed.ring
-        sets = SetKeeper(recorder, Stores(), settings.schedule.settle_seconds, self._set_rules, board.roots)
+        sets = SetKeeper(recorder, ModelStores(), settings.schedule.settle_seconds, self._set_rules, board.roots)
         scheduler = Scheduler(
             rules=rules,
             schedule=settings.schedule,
@@ -284,7 +284,7 @@ class Generation:
             recorder=recorder,
             board=board,
             rescan=lambda: _rescan(keepers),
-            new_promises=lambda: promises_of(Stores()),
+            new_expectations=lambda: expectations_of(ModelStores()),
             moved=sets.mark,
             ended=lambda path: scrubber.done(path),  # noqa: PLW0108 - it is made below
         )
@@ -319,7 +319,7 @@ class Generation:
         return _Parts(board, recorder, scheduler, sets, scrubber, keepers)
 
     def _scanner(self, index: int, rules: RootRules, scheduler: Scheduler, sets: SetKeeper) -> Scanner:
-        stores = Stores(_SCAN_TRUST_SECONDS)
+        stores = ModelStores(_SCAN_TRUST_SECONDS)
         return Scanner(
             index=index,
             root=self.settings.roots[index],
@@ -329,7 +329,7 @@ class Generation:
             offer=scheduler.offer,
             removed=scheduler.removed,
             roots=tuple(os.fsencode(each.path) for each in self.settings.roots),
-            promises=promises_of(stores),
+            expectations=expectations_of(stores),
             refresh=stores.refresh,
             moved=sets.mark_from_thread,
         )
@@ -426,14 +426,14 @@ class Generation:
     async def _scrub(self) -> NoReturn:
         """Re-hash what is old, once every root was looked at."""
         for keeper in self._parts.keepers:
-            await keeper.first_look.wait()
+            await keeper.initial_scan_done.wait()
         await self._parts.scrubber.run()
 
     async def _announce_ready(self) -> None:
         """READY once every root was looked at or is blind; until then ask systemd for time."""
         async with _more_time(self._notifier):
             for keeper in self._parts.keepers:
-                await keeper.first_look.wait()
+                await keeper.initial_scan_done.wait()
         board = self._parts.board
         board.ready = True
         board.state = "running"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from auditd.archive import places
+from auditd.evidence_store import location
 from auditd.settings import Settings
 
 LOG_NAME = "evidence.jsonl"
@@ -14,12 +14,12 @@ STATUS_NAME = "status.json"
 
 def store_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
     """The evidence store."""
-    return places.store_path(settings.store.path, environment)
+    return location.store_path(settings.store.path, environment)
 
 
 def log_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
     """The JSON Lines log."""
-    directory = places.first_directory(environment, "LOGS_DIRECTORY") or os.path.dirname(
+    directory = location.first_directory(environment, "LOGS_DIRECTORY") or os.path.dirname(
         store_path(settings, environment)
     )
     return settings.log.path or os.path.join(directory, LOG_NAME)
@@ -27,7 +27,7 @@ def log_path(settings: Settings, environment: Mapping[str, str] = os.environ) ->
 
 def status_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
     """The daemon's state, for ``model-auditd status``."""
-    directory = places.first_directory(environment, "RUNTIME_DIRECTORY") or os.path.dirname(
+    directory = location.first_directory(environment, "RUNTIME_DIRECTORY") or os.path.dirname(
         store_path(settings, environment)
     )
     return os.path.join(directory, STATUS_NAME)

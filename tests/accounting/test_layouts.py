@@ -20,8 +20,8 @@ from tests.builders import (
     codes,
     finding,
     gguf,
-    look_at,
     look_at_sparse,
+    observe_artifact,
     simple,
 )
 
@@ -102,7 +102,7 @@ def chosen(evidence: Evidence) -> tuple[str | None, str]:
 @pytest.mark.parametrize(("type_id", "name", "block", "size", "established"), TODAY)
 def test_every_type_of_today(tmp_path: Path, type_id: int, name: str, block: int, size: int, established: bool) -> None:
     length = 1024 // block * 3 * size
-    evidence = look_at(tmp_path, simple(Tensor("w", [1024, 3], type_id), data_length=length).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [1024, 3], type_id), data_length=length).data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "sound"
     row = tensors_of(evidence)[0]
@@ -125,14 +125,14 @@ def test_every_type_of_today(tmp_path: Path, type_id: int, name: str, block: int
 def test_every_type_of_today_empty(
     tmp_path: Path, type_id: int, name: str, block: int, size: int, established: bool
 ) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [256, 0], type_id, length=0), data_length=32).data[:-32])
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [256, 0], type_id, length=0), data_length=32).data[:-32])
     row = tensors_of(evidence)[0]
     assert (row.type, row.byte_length, row.elements) == (name, 0, "0")
 
 
 @pytest.mark.parametrize("type_id", range(16, 26))
 def test_the_candidates_of_a_shifted_id_are_named(tmp_path: Path, type_id: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [256], type_id), data_length=512).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [256], type_id), data_length=512).data)
     said = " ".join(item.message for item in evidence.limitations)
     for position, name in enumerate(("I8", "I16", "I32")):
         if any(ids[position] == type_id for ids in RELEASES.values()):
@@ -145,14 +145,14 @@ def test_the_candidates_of_a_shifted_id_are_named(tmp_path: Path, type_id: int) 
 
 
 def test_q8_1_of_today(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=288).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=288).data)
     assert (evidence.verdict, chosen(evidence)) == ("sound", ("ggml-current", "default"))
     assert account_of(evidence).tensor_bytes == 288
     assert candidate(evidence, "q8_1-40").residue == -32
 
 
 def test_q8_1_of_b1500(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=320).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=320).data)
     assert (evidence.verdict, chosen(evidence)) == ("notice", ("q8_1-40", "derived"))
     account = account_of(evidence)
     assert (account.tensor_bytes, account.residue) == (320, 0)
@@ -164,7 +164,7 @@ def test_q8_1_of_b1500(tmp_path: Path) -> None:
 
 
 def test_a_small_padded_q8_1_fits_both(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=64).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=64).data)
     assert (evidence.verdict, chosen(evidence)) == ("sound", ("ggml-current", "default"))
     assert {"ggml-current", "q8_1-40"} <= set(account_of(evidence).consistent_with)
     assert account_of(evidence).tensor_bytes == 36
@@ -177,7 +177,7 @@ def test_a_small_padded_q8_1_fits_both(tmp_path: Path) -> None:
 def test_super_blocks_of_64(tmp_path: Path, type_id: int) -> None:
     """Rows of 64 elements are no block at all today, and whole ones then."""
     length = K64[type_id] * 3
-    evidence = look_at(tmp_path, simple(Tensor("w", [64, 3], type_id), data_length=length).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [64, 3], type_id), data_length=length).data)
     assert (evidence.verdict, chosen(evidence)) == ("notice", ("k64", "derived"))
     assert account_of(evidence).tensor_bytes == length
     current = candidate(evidence, "ggml-current")
@@ -200,7 +200,7 @@ def test_real_tensors_tell_the_two_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("type_id", "padded"), [(10, 96), (11, 128), (12, 160), (13, 192), (14, 224), (15, 320)])
 def test_small_padded_k_tensors_do_not(tmp_path: Path, type_id: int, padded: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [256], type_id), data_length=padded).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [256], type_id), data_length=padded).data)
     assert chosen(evidence) == ("ggml-current", "default")
     assert {"ggml-current", "k64"} <= set(account_of(evidence).consistent_with)
     assert account_of(evidence).residue == 0
@@ -208,7 +208,7 @@ def test_small_padded_k_tensors_do_not(tmp_path: Path, type_id: int, padded: int
 
 
 def test_rows_that_fit_no_block_of_today_and_no_sum_of_then(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [64], Q4_K), data_length=32).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [64], Q4_K), data_length=32).data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "malformed")
     assert finding(evidence, "header_malformed", "row_blocks").subject == "tensors[0].dims"
 
@@ -221,7 +221,7 @@ def test_rows_that_fit_no_block_of_today_and_no_sum_of_then(tmp_path: Path) -> N
 def test_integers_of_old_releases(tmp_path: Path, release: str, which: int, size: int) -> None:
     type_id = RELEASES[release][which]
     length = 7 * 96 * size
-    evidence = look_at(tmp_path, simple(Tensor("w", [7, 96], type_id), data_length=length).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [7, 96], type_id), data_length=length).data)
     account = account_of(evidence)
     current = {24: 1, 25: 2}.get(type_id)
     if current == size:
@@ -237,7 +237,7 @@ def test_integers_of_old_releases(tmp_path: Path, release: str, which: int, size
 
 def test_all_three_integers_of_one_release(tmp_path: Path) -> None:
     tensors = [Tensor("a", [32], 17, 0, 32), Tensor("b", [32], 18, 32, 64), Tensor("c", [32], 19, 96, 128)]
-    evidence = look_at(tmp_path, simple(*tensors, Tensor("d", [8], F32, 224)).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, Tensor("d", [8], F32, 224)).data)
     assert chosen(evidence) == ("b1803", "derived")
     account = account_of(evidence)
     assert (account.tensor_bytes, account.residue) == (32 + 64 + 128 + 32, 0)
@@ -248,7 +248,7 @@ def test_all_three_integers_of_one_release(tmp_path: Path) -> None:
 
 
 def test_names_with_the_same_sizes_are_one_candidate(tmp_path: Path) -> None:
-    evidence = look_at(
+    evidence = observe_artifact(
         tmp_path, simple(Tensor("w", [256], Q4_K), Tensor("v", [256], Q6_K, offset=160), data_length=384).data
     )
     names = candidate(evidence, "ggml-current").names
@@ -260,14 +260,14 @@ def test_names_with_the_same_sizes_are_one_candidate(tmp_path: Path) -> None:
 
 
 def test_established_sizes_need_no_choice(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [8])).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [8])).data)
     assert chosen(evidence) == ("ggml-current", "established")
 
 
 def test_a_cut_file_keeps_the_layout_its_offsets_agree_with(tmp_path: Path) -> None:
     """Offsets by 64-element blocks; the end is gone, so no layout comes out, and one is contiguous."""
     tensors = [Tensor("a", [1024, 16], Q4_K, 0), Tensor("b", [1024, 16], Q4_K, 9728)]
-    evidence = look_at(tmp_path, simple(*tensors, data_length=2 * 9728 - 100).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, data_length=2 * 9728 - 100).data)
     assert chosen(evidence) == ("k64", "derived")
     account = account_of(evidence)
     assert (account.missing, account.residue) == (100, -100)
@@ -278,7 +278,7 @@ def test_a_cut_file_keeps_the_layout_its_offsets_agree_with(tmp_path: Path) -> N
 
 def test_nothing_fits_and_nothing_agrees(tmp_path: Path) -> None:
     tensors = [Tensor("a", [1024], Q4_K, 0), Tensor("b", [1024], Q4_K, 2048)]
-    evidence = look_at(tmp_path, simple(*tensors, data_length=2048 + 576).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, data_length=2048 + 576).data)
     hit = finding(evidence, "residue_under_every_layout")
     assert hit.severity == "critical"
     assert not codes(evidence) & {"unowned_bytes", "tensor_bytes_missing", "tensor_overlap"}
@@ -288,36 +288,36 @@ def test_nothing_fits_and_nothing_agrees(tmp_path: Path) -> None:
     assert account_of(evidence).regions[0].kind == "gap"
     applicable = sum(candidate.applicable for candidate in account_of(evidence).candidates)
     assert f"under the layout ggml-current, it is 0 under none of the {applicable} candidates" in hit.message
-    named = look_at(tmp_path, simple(*tensors, data_length=2048 + 576).data, layout="k64")
+    named = observe_artifact(tmp_path, simple(*tensors, data_length=2048 + 576).data, layout="k64")
     message = finding(named, "residue_under_every_layout").message
     assert f"the residue is {account_of(named).residue:+,} under the layout k64, " in message
 
 
 def test_its_verdict_is_by_the_parts(tmp_path: Path) -> None:
     tensors = [Tensor("a", [1024], Q4_K, 0), Tensor("b", [1024], Q4_K, 256)]
-    overlapping = look_at(tmp_path, simple(*tensors, data_length=832).data)
+    overlapping = observe_artifact(tmp_path, simple(*tensors, data_length=832).data)
     assert "residue_under_every_layout" in codes(overlapping)
     assert overlapping.verdict == "malformed"
     tensors = [Tensor("a", [1024], Q4_K, 0), Tensor("b", [1024], Q4_K, 2048)]
-    short = look_at(tmp_path, simple(*tensors, data_length=2048).data)
+    short = observe_artifact(tmp_path, simple(*tensors, data_length=2048).data)
     assert "residue_under_every_layout" in codes(short)
     assert short.verdict == "truncated"
 
 
 def test_the_operator_decides(tmp_path: Path) -> None:
     data = simple(Tensor("w", [32, 8], Q8_1), data_length=320).data
-    evidence = look_at(tmp_path, data, layout="ggml-current")
+    evidence = observe_artifact(tmp_path, data, layout="ggml-current")
     assert chosen(evidence) == ("ggml-current", "operator")
     assert (account_of(evidence).tensor_bytes, account_of(evidence).residue) == (288, 32)
     assert evidence.verdict == "residue"
-    evidence = look_at(tmp_path, data, layout="q8_1-40")
+    evidence = observe_artifact(tmp_path, data, layout="q8_1-40")
     assert chosen(evidence) == ("q8_1-40", "operator")
     assert account_of(evidence).residue == 0
     assert tensors_of(evidence)[0].byte_length is None
 
 
 def test_an_operators_layout_that_does_not_apply(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [256], 16), data_length=66).data, layout="k64")
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [256], 16), data_length=66).data, layout="k64")
     assert chosen(evidence) == ("k64", "operator")
     account = account_of(evidence)
     assert (account.tensor_bytes, account.residue, account.surplus) == (None, None, None)
@@ -326,7 +326,7 @@ def test_an_operators_layout_that_does_not_apply(tmp_path: Path) -> None:
 
 
 def test_strict_selects_nothing(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=320).data, layout="strict")
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [32, 8], Q8_1), data_length=320).data, layout="strict")
     account = account_of(evidence)
     assert account.layout.basis == "strict"
     assert account.layout.name is None
@@ -336,7 +336,7 @@ def test_strict_selects_nothing(tmp_path: Path) -> None:
 
 
 def test_strict_takes_what_all_agree_on(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=64).data, layout="strict")
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=64).data, layout="strict")
     assert account_of(evidence).residue == 0
 
 
@@ -344,7 +344,7 @@ def test_strict_takes_what_all_agree_on(tmp_path: Path) -> None:
 
 
 def test_a_contested_type_that_comes_out(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [64, 4], 42), data_length=72).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [64, 4], 42), data_length=72).data)
     account = account_of(evidence)
     assert tensors_of(evidence)[0].byte_length is None
     assert (account.tensor_bytes, account.residue) == (72, 0)
@@ -354,7 +354,7 @@ def test_a_contested_type_that_comes_out(tmp_path: Path) -> None:
 
 def test_a_contested_type_that_does_not_is_no_alarm(tmp_path: Path) -> None:
     for length in (32, 96 + 320):
-        evidence = look_at(tmp_path, simple(Tensor("w", [64, 4], 42), data_length=length).data)
+        evidence = observe_artifact(tmp_path, simple(Tensor("w", [64, 4], 42), data_length=length).data)
         assert evidence.verdict == "undetermined"
         assert account_of(evidence).residue is None
         assert candidate(evidence, "ggml-current").applicable is False
@@ -363,7 +363,7 @@ def test_a_contested_type_that_does_not_is_no_alarm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type_id", [43, 77, 96, 97, 99, 144, 146, 2**31, 2**32 - 1])
 def test_ids_past_the_table_keep_their_number(tmp_path: Path, type_id: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [64], type_id, length=64), Tensor("v", [8], F32, 64)).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [64], type_id, length=64), Tensor("v", [8], F32, 64)).data)
     row = tensors_of(evidence)[0]
     assert (row.type_id, row.byte_length, row.storage_validation) == (type_id, None, "unknown")
     assert str(type_id) in row.type
@@ -378,7 +378,7 @@ def test_ids_past_the_table_keep_their_number(tmp_path: Path, type_id: int) -> N
 
 def test_a_tensor_of_unknown_size_past_the_end_is_gone(tmp_path: Path) -> None:
     tensors = [Tensor("a", [8], F32, 0), Tensor("x", [64], 99, 4096, 0)]
-    evidence = look_at(tmp_path, simple(*tensors, data_length=32).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, data_length=32).data)
     account = account_of(evidence)
     assert (account.tensors_gone, account.tensors_cut, account.missing) == (1, 0, 0)
     assert evidence.verdict == "truncated"
@@ -392,7 +392,7 @@ def test_known_extents_still_overlap_and_miss(tmp_path: Path) -> None:
         Tensor("b", [16], F32, 32),
         Tensor("c", [16], F32, 1024),
     ]
-    evidence = look_at(tmp_path, simple(*tensors, data_length=1024 + 24).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, data_length=1024 + 24).data)
     account = account_of(evidence)
     assert (account.overlap, account.missing, account.tensors_cut) == (32, 40, 1)
     assert {"tensor_overlap", "tensor_bytes_missing"} <= codes(evidence)
@@ -400,7 +400,7 @@ def test_known_extents_still_overlap_and_miss(tmp_path: Path) -> None:
 
 
 def test_a_row_fault_is_not_said_twice(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [31], Q4_0, length=0), data_length=32).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [31], Q4_0, length=0), data_length=32).data)
     assert "row_blocks" in {item.constraint for item in evidence.findings}
     assert "size_unestablished" not in codes(evidence)
 
@@ -413,7 +413,7 @@ def test_sums_by_type(tmp_path: Path) -> None:
         Tensor("d", [3]),
         Tensor("e", [0], F32, length=0),
     ]
-    evidence = look_at(tmp_path, simple(*tensors).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors).data)
     account = account_of(evidence)
     assert {(t.type, t.type_id): (t.tensors, t.elements, t.bytes) for t in account.by_type} == {
         ("Q4_0", 2): (2, "96", 54),
@@ -433,7 +433,7 @@ def test_many_regions_are_counted_and_cut(tmp_path: Path) -> None:
     names = b"".join(struct.pack("<Q", 5) + b"t%04d" % n + struct.pack("<IQIQ", 1, 8, 0, 64 * n) for n in range(count))
     head = gguf([ARCHITECTURE], tensor_count=count).data + names
     data = head + bytes(-len(head) % 32) + bytes(64 * (count - 1) + 32)
-    evidence = look_at(tmp_path, data)
+    evidence = observe_artifact(tmp_path, data)
     account = account_of(evidence)
     assert account.region_count == 1200
     assert len(account.regions) == 1000
@@ -446,7 +446,7 @@ def test_strict_still_sees_what_known_extents_lack(tmp_path: Path) -> None:
     """Sizes that every layout agrees on need no choice, so what they lack or share needs none either."""
     known = [Tensor("a", [16], F32, 1024), Tensor("b", [16], F32, 1024 + 32), Tensor("c", [16], F32, 2048)]
     for unsure in (Tensor("x", [64], 99, 0, 0), Tensor("q", [32, 8], Q8_1, 0, 0)):
-        evidence = look_at(tmp_path, simple(unsure, *known, data_length=2048 + 24).data, layout="strict")
+        evidence = observe_artifact(tmp_path, simple(unsure, *known, data_length=2048 + 24).data, layout="strict")
         account = account_of(evidence)
         assert (account.overlap, account.missing, account.tensors_cut) == (32, 40, 1)
         assert {"tensor_overlap", "tensor_bytes_missing"} <= codes(evidence)
@@ -456,6 +456,6 @@ def test_strict_still_sees_what_known_extents_lack(tmp_path: Path) -> None:
 
 def test_an_offset_past_the_end_is_gone_whatever_the_size(tmp_path: Path) -> None:
     tensors = [Tensor("q", [32], Q8_1, 0, 36), Tensor("x", [64], 99, 4096, 0)]
-    evidence = look_at(tmp_path, simple(*tensors, data_length=36).data, layout="strict")
+    evidence = observe_artifact(tmp_path, simple(*tensors, data_length=36).data, layout="strict")
     assert account_of(evidence).tensors_gone == 1
     assert evidence.verdict == "truncated"

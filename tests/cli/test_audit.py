@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from auditd.report.columns import width
-from tests.stores.trees import LICENSE, blob, layer, library, manifest, sha256
+from tests.model_stores.trees import LICENSE, blob, layer, library, manifest, sha256
 from tests.support import models
 from tests.support.commands import Command, Done, Write
 from tests.support.lines import harmless

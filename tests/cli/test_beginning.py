@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.cli import beginning
+from auditd.cli import signals
 from tests.support.commands import Write
 
 _PATIENCE_SECONDS = 60
@@ -48,7 +48,7 @@ def begin(module: str, numbers: list[signal.Signals], *words: object) -> subproc
 
 @pytest.mark.parametrize(
     "module",
-    ["auditd.cli.beginning", "auditd.cli.application", "msgspec", "auditd.evidence.record", "auditd.cli.inspect"],
+    ["auditd.cli.signals", "auditd.cli.application", "msgspec", "auditd.evidence.record", "auditd.cli.inspect"],
 )
 def test_an_early_interruption_is_quiet(model: Write, module: str) -> None:
     process = begin(module, [signal.SIGINT], "inspect", model())
@@ -99,16 +99,16 @@ def test_a_bad_configuration_is_said_all_the_same(tmp_path: Path) -> None:
 
 def test_what_is_ignored_stays_ignored(own_signals: None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    beginning.guard(["inspect"])
-    beginning.over()
+    signals.guard(["inspect"])
+    signals.over()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_interruption_is_an_exception_again_once_a_command_runs(own_signals: None) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    beginning.guard(["inspect"])
+    signals.guard(["inspect"])
     assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    beginning.over()
+    signals.over()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from auditd.evidence.dump.codec import encode
-from auditd.inspection.again import array_digests
+from auditd.header_dump.codec import encode
+from auditd.inspection.reread import array_digests
 from tests.builders import ARCHITECTURE, Array, Entry, Tensor, gguf, sketch
 from tests.models import hero
 from tests.support import models

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from auditd.archive import places
-from auditd.archive.connection import take_lock
-from auditd.archive.records import encoded
-from auditd.archive.store import Store
 from auditd.cli import evidence_place
 from auditd.evidence.record import Evidence
-from tests.archive.stores import EXTREMES, at, entry, final, gguf_with, look, tampered
+from auditd.evidence_store import location
+from auditd.evidence_store.connection import take_lock
+from auditd.evidence_store.records import encoded
+from auditd.evidence_store.store import EvidenceStore
+from tests.evidence_store.stores import EXTREMES, at, entry, final, gguf_with, observation, tampered
 from tests.support import models
 from tests.support.commands import Command, Done
 from tests.support.lines import harmless
 
-SOUND, BAD = look(gguf_with(EXTREMES, tensors=3)), look(models.gguf(tail=b"x" * 100))
+SOUND, BAD = observation(gguf_with(EXTREMES, tensors=3)), observation(models.gguf(tail=b"x" * 100))
 A, B, C = b"/m/sub/a.gguf", b"/m/b.gguf", b"/n/\x1b[2J\xe2\x80\xaec.gguf"
 RECORDS = [final(SOUND, A, 0), final(BAD, B, 1), at(final(SOUND, C, 2), outcome="partial"), final(SOUND, A, 3)]
 
@@ -33,7 +33,7 @@ RECORDS = [final(SOUND, A, 0), final(BAD, B, 1), at(final(SOUND, C, 2), outcome=
 def home(tmp_path: Path) -> Path:
     """A directory with a store of four records."""
     directory = tmp_path / "state"
-    with Store(str(directory / "evidence.sqlite"), writer=True) as store:
+    with EvidenceStore(str(directory / "evidence.sqlite"), writer=True) as store:
         for evidence in RECORDS:
             store.record(entry(evidence, evidence.artifact.path.encode()))
         store.mark_logged(99)
@@ -152,7 +152,7 @@ def test_show_what_is_not_there(evidence: Command, home: Path) -> None:
 
 def test_an_ambiguous_beginning(command: Command, tmp_path: Path) -> None:
     records = [final(SOUND, A, day) for day in range(28)]
-    with Store(str(tmp_path / "evidence.sqlite"), writer=True) as store:
+    with EvidenceStore(str(tmp_path / "evidence.sqlite"), writer=True) as store:
         for record in records:
             store.record(entry(record, A))
     with closing(sqlite3.connect(tmp_path / "evidence.sqlite")) as connection:
@@ -349,7 +349,7 @@ def test_prune_by_age(evidence: Command, home: Path) -> None:
 
 def test_the_place(command: Command, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence_place, "DEFAULT_PATH", str(tmp_path / "none.toml"))
-    monkeypatch.setattr(places, "UNIT_DIRECTORY", str(tmp_path / "none"))
+    monkeypatch.setattr(location, "UNIT_DIRECTORY", str(tmp_path / "none"))
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "none"))
     store = home / "evidence.sqlite"
@@ -366,9 +366,9 @@ def test_the_place(command: Command, home: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("STATE_DIRECTORY", f"{home}:/other")
     assert found()
     monkeypatch.delenv("STATE_DIRECTORY")
-    monkeypatch.setattr(places, "UNIT_DIRECTORY", str(home))
+    monkeypatch.setattr(location, "UNIT_DIRECTORY", str(home))
     assert found()
-    monkeypatch.setattr(places, "UNIT_DIRECTORY", str(tmp_path / "none"))
+    monkeypatch.setattr(location, "UNIT_DIRECTORY", str(tmp_path / "none"))
     monkeypatch.setattr(evidence_place, "DEFAULT_PATH", str(config))
     assert found()
     assert "0 records would be pruned" in command("evidence", "prune", "--dry-run").out  # its retention, too
@@ -381,7 +381,7 @@ def test_the_place(command: Command, home: Path, tmp_path: Path, monkeypatch: py
 
 def test_reading_beside_a_writer(evidence: Command, home: Path) -> None:
     """With the lock held, and in the middle of a transaction."""
-    with Store(str(home / "evidence.sqlite"), writer=True) as store:
+    with EvidenceStore(str(home / "evidence.sqlite"), writer=True) as store:
 
         def meanwhile(connection: sqlite3.Connection) -> list[Done]:
             connection.execute("UPDATE evidence SET verdict = 'mismatch'")

@@ -8,7 +8,7 @@ import pytest
 
 from auditd.report.columns import width
 from auditd.report.evidence_list import Row, age, as_json, head, line
-from auditd.report.paint import coloured
+from auditd.report.style import coloured
 from tests.support.lines import harmless
 
 

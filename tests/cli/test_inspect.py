@@ -11,7 +11,7 @@ import pytest
 
 from auditd.evidence.canonical import decode, evidence_id
 from tests.builders import Tensor, gguf
-from tests.stores.trees import blob, layer, library, manifest
+from tests.model_stores.trees import blob, layer, library, manifest
 from tests.support import models
 from tests.support.commands import Command, Start, Write
 from tests.support.sets import sharded

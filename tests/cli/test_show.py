@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from auditd.evidence.dump import codec as dump
+from auditd.header_dump import codec as dump
 from tests.builders import Array, Entry, Tensor, gguf, sketch
 from tests.cli.test_endings import wait_until_reading
 from tests.cli.test_streams import shell

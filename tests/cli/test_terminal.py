@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from auditd.cli.terminal import Terminal
-from auditd.report.paint import coloured, plain
 from auditd.report.progress import ProgressLine
+from auditd.report.style import coloured, plain
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def test_a_terminal_is_coloured_and_shows_progress(terminal: Terminal) -> None:
-    assert terminal.paint is coloured
+    assert terminal.style is coloured
     assert isinstance(terminal.progress_line(), ProgressLine)
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_colour_can_be_forbidden(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    assert terminal.paint is plain
+    assert terminal.style is plain
 
 
 def test_a_file_is_neither_wide_nor_coloured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_file_is_neither_wide_nor_coloured(tmp_path: Path, monkeypatch: pytest
     with open(tmp_path / "out", "w") as stream:
         terminal = Terminal(stream, stream)
         assert terminal.columns is None
-        assert terminal.paint is plain
+        assert terminal.style is plain
         assert terminal.progress_line() is None
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditd.comparison.compare import difference
+from auditd.comparison.difference import SCHEMA, Difference
+from auditd.comparison.subject import Subject
+from auditd.comparison.texts import first_change
 from auditd.evidence.canonical import decode, encode
-from auditd.evidence.difference.compare import difference
-from auditd.evidence.difference.record import SCHEMA, Difference
-from auditd.evidence.difference.subject import Subject
-from auditd.evidence.difference.texts import first_change
 from auditd.evidence.record import Evidence, GgufTensorRow, MetadataRow
 from auditd.evidence.summary import summary
 from tests.builders import (
@@ -33,8 +33,8 @@ from tests.builders import (
     Tensor,
     aligned,
     gguf,
-    look,
-    look_at,
+    observation,
+    observe_artifact,
     property_test,
     safetensors,
     st_entry,
@@ -74,8 +74,8 @@ class Pair:
     ) -> Difference:
         """Compare the records of two inspections."""
         first, second = (data if isinstance(data, bytes) else data.data for data in (a, b))
-        ours = look_at(self.directory, first, f"a.{name}", **options)
-        theirs = look_at(self.directory, second, f"b.{name}", **options)
+        ours = observe_artifact(self.directory, first, f"a.{name}", **options)
+        theirs = observe_artifact(self.directory, second, f"b.{name}", **options)
         return difference(Subject(ours), Subject(theirs), limit)
 
 
@@ -155,7 +155,7 @@ def test_a_new_header_before_the_same_weights(pair: Pair) -> None:
 
 
 def test_a_record_that_was_written_and_read_again(pair: Pair, tmp_path: Path) -> None:
-    record = look_at(tmp_path, gguf([ARCHITECTURE, aligned(64)], blocks(Q4_K, Q6_K), alignment=64).data)
+    record = observe_artifact(tmp_path, gguf([ARCHITECTURE, aligned(64)], blocks(Q4_K, Q6_K), alignment=64).data)
     again = decode(encode(record))
     result = difference(Subject(again), Subject(record, "file"))
     assert (result.same, result.a.source, result.b.source) == (True, "record", "file")
@@ -252,8 +252,8 @@ def test_what_lies_past_the_first_eight_is_said_not_to_be_compared(pair: Pair) -
 
 def test_the_digests_of_the_arrays_decide(tmp_path: Path) -> None:
     words = [f"t{index}" for index in range(20)]
-    a = look_at(tmp_path, tokens(*words).data, "a.gguf")
-    b = look_at(tmp_path, tokens(*words[:19], "t-1").data, "b.gguf")
+    a = observe_artifact(tmp_path, tokens(*words).data, "a.gguf")
+    b = observe_artifact(tmp_path, tokens(*words[:19], "t-1").data, "b.gguf")
     result = difference(Subject(a, "file", {1: "0" * 64}), Subject(b, "file", {1: "1" * 64}))
     (change,) = result.metadata.changed
     assert (change.key, change.array_differs, result.conclusion.code) == ("tokens", True, "other_metadata")
@@ -262,7 +262,7 @@ def test_the_digests_of_the_arrays_decide(tmp_path: Path) -> None:
 
 
 def test_nothing_differs_and_not_all_is_known(tmp_path: Path) -> None:
-    record = look_at(tmp_path, tokens(*map(str, range(20))).data)
+    record = observe_artifact(tmp_path, tokens(*map(str, range(20))).data)
     unhashed = msgspec.structs.replace(record, read=msgspec.structs.replace(record.read, header_sha256=None))
     result = difference(Subject(unhashed), Subject(unhashed))
     assert (result.conclusion.code, result.same) == ("undecided", None)
@@ -459,7 +459,7 @@ def test_every_byte_is_counted_once(tmp_path: Path, sides: Any) -> None:
     for name, (places, length) in zip("ab", sides, strict=True):
         tensors = [Tensor(f"t{i}", [size], kind, offset=32 * at) for i, (at, size, kind) in enumerate(places)]
         built = gguf([ARCHITECTURE], tensors, data=bytes(length))
-        subjects.append((Subject(look_at(tmp_path, built.data, f"{name}.gguf")), len(built.data)))
+        subjects.append((Subject(observe_artifact(tmp_path, built.data, f"{name}.gguf")), len(built.data)))
     (a, size_a), (b, size_b) = subjects
     there, back = difference(a, b, 1).bytes, difference(b, a, 1).bytes
     if there is None or back is None:
@@ -563,7 +563,7 @@ def test_the_published_pair_differs_in_its_metadata() -> None:
     for path in paths:
         raw = path.read_bytes()
         headers.append(json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]]))
-    a, b = (Subject(look(path)) for path in paths)
+    a, b = (Subject(observation(path)) for path in paths)
     result = difference(a, b)
     ours, theirs = (header.pop("__metadata__", {}) for header in headers)
     assert headers[0] == headers[1]
@@ -577,8 +577,8 @@ def test_the_published_pair_differs_in_its_metadata() -> None:
 
 
 def test_two_formats(tmp_path: Path) -> None:
-    a = look_at(tmp_path, gguf([ARCHITECTURE], [Tensor("w", [2])]).data)
-    b = look_at(tmp_path, safetensors({"w": st_entry("F32", [2], 0, 8)}, bytes(8)), "b.safetensors")
+    a = observe_artifact(tmp_path, gguf([ARCHITECTURE], [Tensor("w", [2])]).data)
+    b = observe_artifact(tmp_path, safetensors({"w": st_entry("F32", [2], 0, 8)}, bytes(8)), "b.safetensors")
     assert difference(Subject(a), Subject(b)).conclusion.code == "other_format"
 
 
@@ -639,7 +639,7 @@ def test_a_record_that_contradicts_itself_is_no_trouble() -> None:
 
 
 def test_a_summary_has_nothing_to_compare(tmp_path: Path) -> None:
-    record = look_at(tmp_path, gguf([ARCHITECTURE]).data)
+    record = observe_artifact(tmp_path, gguf([ARCHITECTURE]).data)
     with pytest.raises(ValueError, match="summary"):
         difference(Subject(summary(record)), Subject(record))
 

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.evidence.compose import compose
-from auditd.evidence.dump.codec import DumpError, NotDumpable, decode, encode
-from auditd.evidence.look import Look, Stop
-from auditd.evidence.promise import Promise, Reference, Remark
+from auditd.evidence.expectation import Expectation, Reference, Remark
+from auditd.evidence.observation import Observation, Stop
 from auditd.formats.declarations import ArrayValue, GgufHeader, SafetensorsHeader, TensorColumns
-from auditd.inspection.again import array_digests
+from auditd.header_dump.codec import DumpError, NotDumpable, decode, encode
+from auditd.inspection.composition import compose
+from auditd.inspection.reread import array_digests
 from tests.builders import (
     ARCHITECTURE,
     CASES,
@@ -119,9 +119,9 @@ FILES: dict[str, bytes] = {
 }
 
 
-def record_of(look: Look) -> dict[str, Any]:
+def record_of(observation: Observation) -> dict[str, Any]:
     """What a record says of a look, but for what only a file has."""
-    evidence = compose(look, producer=PRODUCER, trigger="command", recorded_at="", severities={})
+    evidence = compose(observation, producer=PRODUCER, trigger="command", recorded_at="", severities={})
     names = ("outcome", "verdict", "gguf", "safetensors", "accounting", "findings", "error", "limitations")
     return {name: getattr(evidence, name) for name in names}
 
@@ -140,13 +140,17 @@ def assert_equal_headers(a: GgufHeader | SafetensorsHeader | None, b: GgufHeader
             assert repr(ours) == repr(theirs), field.name  # repr: a NaN is not equal to itself, 1 is to 1.0
 
 
-def assert_round_trip(look: Look) -> Look:
-    text = encode(look)
+def assert_round_trip(observation: Observation) -> Observation:
+    text = encode(observation)
     back = decode(text)
     assert encode(back) == text
-    assert_equal_headers(look.header, back.header)
-    assert record_of(back) == record_of(look)
-    assert (back.size, back.path, back.header_sha256) == (look.size, os.path.basename(look.path), look.header_sha256)
+    assert_equal_headers(observation.header, back.header)
+    assert record_of(back) == record_of(observation)
+    assert (back.size, back.path, back.header_sha256) == (
+        observation.size,
+        os.path.basename(observation.path),
+        observation.header_sha256,
+    )
     return back
 
 
@@ -154,11 +158,11 @@ def assert_round_trip(look: Look) -> Look:
 
 
 @pytest.fixture(scope="module")
-def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Look:
+def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return array_digests(twin_at(tmp_path_factory.mktemp("hero"), hero()))
 
 
-def test_a_large_model_is_a_hundred_thousandth_of_itself(hero_look: Look) -> None:
+def test_a_large_model_is_a_hundred_thousandth_of_itself(hero_look: Observation) -> None:
     text = encode(hero_look)
     assert len(text) < hero().file_size / 95_000
     lines = text.decode().splitlines()
@@ -169,14 +173,14 @@ def test_a_large_model_is_a_hundred_thousandth_of_itself(hero_look: Look) -> Non
     assert '{"key":"qwen2.block_count","type":"u32","value":28},' in lines
 
 
-def test_a_large_model_comes_back(hero_look: Look) -> None:
+def test_a_large_model_comes_back(hero_look: Observation) -> None:
     back = assert_round_trip(hero_look)
     assert back.account is not None
     assert back.account.figures.residue == 0
     assert back.array_sha256 == hero_look.array_sha256
 
 
-def test_digests_of_long_arrays_are_those_of_their_bytes(hero_look: Look) -> None:
+def test_digests_of_long_arrays_are_those_of_their_bytes(hero_look: Observation) -> None:
     header = hero_look.header
     assert isinstance(header, GgufHeader)
     long = [entry for entry in header.metadata if isinstance(entry.value, ArrayValue) and entry.value.count > 8]
@@ -226,7 +230,7 @@ def test_nothing_in_it_acts_upon_a_terminal(tmp_path: Path) -> None:
 
 
 def test_what_a_store_says_is_kept(tmp_path: Path) -> None:
-    promise = Promise(
+    expectation = Expectation(
         store="ollama",
         names=("a:latest", "\x1bb"),
         references=(Reference("sha256", "0" * 64, "the name of the blob"), Reference("git-sha1", "1" * 40, "an etag")),
@@ -234,10 +238,10 @@ def test_what_a_store_says_is_kept(tmp_path: Path) -> None:
         role="model",
         remarks=(Remark("orphan", "no manifest names it"),),
     )
-    look = replace(looked_at(tmp_path, sketch().data), promise=promise)
-    assert decode(encode(look)).promise == promise
-    odd = encode(replace(look, promise=replace(promise, names=("m\udcff", "\ud800"))))
-    assert decode(odd).promise.names == ("m\\udcff", "\\ud800")
+    observation = replace(looked_at(tmp_path, sketch().data), expectation=expectation)
+    assert decode(encode(observation)).expectation == expectation
+    odd = encode(replace(observation, expectation=replace(expectation, names=("m\udcff", "\ud800"))))
+    assert decode(odd).expectation.names == ("m\\udcff", "\\ud800")
     assert encode(decode(odd)) == odd
 
 
@@ -468,28 +472,28 @@ def test_any_change_is_refused_or_a_header_like_any_other(
     else:
         del target[place]
     try:
-        look = decode(json.dumps(document).encode())
+        observation = decode(json.dumps(document).encode())
     except DumpError:
         return
-    assert encode(decode(encode(look))) == encode(look)
-    record_of(look)
+    assert encode(decode(encode(observation))) == encode(observation)
+    record_of(observation)
 
 
 # -- what cannot be dumped --------------------------------------------------------------------------
 
 
 def test_looks_that_do_not_stand_in_for_their_file(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, sketch().data)
-    header = look.header
+    observation = looked_at(tmp_path, sketch().data)
+    header = observation.header
     assert isinstance(header, GgufHeader)
     short = replace(header, complete=False, stopped=None, directory_end=None, columns=TensorColumns())
     for unlike, why in (
-        (replace(look, stop=Stop("cancelled", "cancelled", "stopped by SIGINT")), "stopped by SIGINT"),
-        (replace(look, identity="modified"), "changed while it was read"),
-        (replace(look, skipped=True), "a download is under way"),
-        (replace(look, header=None), "nothing of the file was read"),
-        (replace(look, header=replace(header, rows_complete=False)), "more than is kept"),
-        (replace(look, header=short), "not read to its end"),
+        (replace(observation, stop=Stop("cancelled", "cancelled", "stopped by SIGINT")), "stopped by SIGINT"),
+        (replace(observation, identity="modified"), "changed while it was read"),
+        (replace(observation, skipped=True), "a download is under way"),
+        (replace(observation, header=None), "nothing of the file was read"),
+        (replace(observation, header=replace(header, rows_complete=False)), "more than is kept"),
+        (replace(observation, header=short), "not read to its end"),
     ):
         with pytest.raises(NotDumpable, match=why):
             encode(unlike)

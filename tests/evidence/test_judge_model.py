@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from auditd.evidence.judge_model import of_model
-from auditd.evidence.judged import Judged
-from tests.builders import Entry, Tensor, finding, gguf, look_at, safetensors, st_entry
+from auditd.rules.draft import FindingDraft
+from auditd.rules.model_rules import of_model
+from tests.builders import Entry, Tensor, finding, gguf, observe_artifact, safetensors, st_entry
 from tests.model.models import PLAIN, Block, Model, numbered, plain
 from tests.model.published import ODD, PARTS, UNEVEN
 from tests.models import hero, small
 from tests.support.looks import looked_at, twin_at
 
 
-def judged(directory: Path, model: Model) -> dict[str, Judged]:
+def judged(directory: Path, model: Model) -> dict[str, FindingDraft]:
     found = list(of_model(looked_at(directory, model.built().data)))
     assert len({one.code for one in found}) == len(found)
     return {one.code: one for one in found}
@@ -52,7 +52,7 @@ def test_a_published_model_with_another_block_count(tmp_path: Path) -> None:
     at = header.index(key) + len(key) + 4
     assert struct.unpack_from("<I", header, at) == (28,)
     struct.pack_into("<I", header, at, 27)
-    evidence = look_at(tmp_path, bytes(header))
+    evidence = observe_artifact(tmp_path, bytes(header))
     hit = finding(evidence, "block_count_mismatch")
     assert (hit.severity, hit.subject, hit.offset) == ("warning", "metadata[14].value", at)
     assert (hit.expected, hit.actual, hit.count) == (27, 28, 1)

@@ -20,17 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditd.errors import InspectionStopped
-from auditd.evidence.findings import (
-    CONSTRAINTS,
-    FINDINGS,
-    SEVERITY_ORDER,
-    VERDICT_MEANINGS,
-    VERDICT_ORDER,
-    worst_verdict,
-)
 from auditd.evidence.record import Evidence
 from auditd.formats.faults import Constraint
 from auditd.inspection.request import Request, unwatched
+from auditd.rules.findings import CONSTRAINTS, FINDINGS, SEVERITY_ORDER, VERDICT_MEANINGS, VERDICT_ORDER, worst_verdict
 from tests.builders import (
     ARCHITECTURE,
     PRODUCER,
@@ -41,8 +34,8 @@ from tests.builders import (
     Tensor,
     aligned,
     gguf,
-    look,
-    look_at,
+    observation,
+    observe_artifact,
     property_test,
     safetensors,
     simple,
@@ -148,25 +141,25 @@ FILES: dict[str, bytes] = {
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("mode", ["header", "full"])
 def test_records_of_all_kinds(tmp_path: Path, name: str, mode: str) -> None:
-    check(look_at(tmp_path, FILES[name], hash_mode=mode))
+    check(observe_artifact(tmp_path, FILES[name], hash_mode=mode))
 
 
 @pytest.mark.parametrize("layout", ["strict", "ggml-current", "k64"])
 @pytest.mark.parametrize("name", ["sketch", "two layouts", "shifted id", "unknown type", "nothing fits"])
 def test_records_under_a_chosen_layout(tmp_path: Path, name: str, layout: str) -> None:
-    check(look_at(tmp_path, FILES[name], layout=layout))
+    check(observe_artifact(tmp_path, FILES[name], layout=layout))
 
 
 def test_records_of_what_could_not_be_looked_at(tmp_path: Path) -> None:
-    check(look(tmp_path / "absent"))
-    check(look(tmp_path))
+    check(observation(tmp_path / "absent"))
+    check(observation(tmp_path))
     path = tmp_path / "model.gguf.part"
     path.write_bytes(b"GGUF")
-    check(look(path))
+    check(observation(path))
     raw = bytes(tmp_path) + b"/\xff\x1b.gguf"
     with open(raw, "wb") as file:
         file.write(sketch().data)
-    check(look(raw))
+    check(observation(raw))
 
 
 def test_a_record_of_a_stopped_inspection(tmp_path: Path) -> None:
@@ -194,7 +187,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @property_test(150)
 @given(st.sampled_from(SEEDS), MUTATIONS)
 def test_records_of_damaged_files(place: Path, seed: bytes, mutations: list[tuple[str, int, int]]) -> None:
-    check(look_at(place, mutated(seed, mutations)))
+    check(observe_artifact(place, mutated(seed, mutations)))
 
 
 @property_test(80)
@@ -202,7 +195,7 @@ def test_records_of_damaged_files(place: Path, seed: bytes, mutations: list[tupl
 def test_every_float_is_exact_or_named(place: Path, doubles: list[float], singles: list[float]) -> None:
     entries = [Entry(f"d.{n}", "f64", value) for n, value in enumerate(doubles)]
     entries += [Entry(f"s.{n}", "f32", value) for n, value in enumerate(singles)]
-    evidence = look_at(place, gguf(entries).data)
+    evidence = observe_artifact(place, gguf(entries).data)
     check(evidence)
     assert evidence.gguf is not None
     assert evidence.gguf.metadata is not None
@@ -226,7 +219,7 @@ def test_every_long_integer_is_a_decimal_string(place: Path, drawn: list[tuple[i
     entries = []
     for n, (unsigned, signed) in enumerate(drawn):
         entries += [Entry(f"u.{n}", "u64", unsigned), Entry(f"i.{n}", "i64", signed)]
-    evidence = look_at(place, gguf(entries).data)
+    evidence = observe_artifact(place, gguf(entries).data)
     check(evidence)
     assert evidence.gguf is not None
     values = [row.value for row in evidence.gguf.metadata or []]
@@ -237,11 +230,11 @@ def test_every_long_integer_is_a_decimal_string(place: Path, drawn: list[tuple[i
 @given(st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=6), st.binary(max_size=12))
 def test_texts_of_all_kinds(place: Path, metadata: dict[str, str], raw: bytes) -> None:
     clean = {k: v for k, v in metadata.items() if not any(0xD800 <= ord(c) < 0xE000 for c in k + v)}
-    first = look_at(place, safetensors({"__metadata__": clean}))
+    first = observe_artifact(place, safetensors({"__metadata__": clean}))
     check(first)
     assert first.safetensors is not None
     assert first.safetensors.metadata == clean
-    second = look_at(place, gguf([Entry(raw, "string", raw)], [Tensor(raw, [1])]).data)
+    second = observe_artifact(place, gguf([Entry(raw, "string", raw)], [Tensor(raw, [1])]).data)
     check(second)
     assert second.gguf is not None
     row = (second.gguf.metadata or [])[0]
@@ -255,14 +248,14 @@ def test_texts_of_all_kinds(place: Path, metadata: dict[str, str], raw: bytes) -
 
 
 def test_the_identifier_covers_every_field(tmp_path: Path) -> None:
-    record = as_json(look_at(tmp_path, FILES["sketch"]))
+    record = as_json(observe_artifact(tmp_path, FILES["sketch"]))
     claimed = record.pop("evidence_id")
     record["read"]["bytes_read"] += 1
     assert claimed != "ev_" + hashlib.sha256(rfc8785.dumps(record)).hexdigest()
 
 
 def test_a_record_that_was_changed_does_not_validate(tmp_path: Path) -> None:
-    record = as_json(look_at(tmp_path, FILES["sketch"]))
+    record = as_json(observe_artifact(tmp_path, FILES["sketch"]))
     changes: list[dict[str, object]] = [{"verdict": "fine"}, {"outcome": None}, {"surprise": 1}, {"read": {}}]
     for change in changes:
         with pytest.raises(jsonschema.ValidationError):
@@ -366,7 +359,7 @@ def test_the_summary_keeps_the_counts_and_fits_a_line(tmp_path: Path) -> None:
     names = "".join(chr(0x4E00 + n) for n in range(200))
     tensors = [Tensor(f"{n}{names}", [8], offset=64 * n) for n in range(1500)]
     built = gguf([ARCHITECTURE, *[Entry(f"Bad Key {n}", "string", names * 9) for n in range(300)]], tensors)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     short = summary(evidence)
     assert short.detail == "summary"
     assert short.evidence_id == evidence.evidence_id
@@ -407,7 +400,7 @@ def test_a_line_is_one_line_whatever_the_path(tmp_path: Path, letter: bytes) -> 
         os.write(descriptor, data)
     finally:
         os.close(descriptor)
-    evidence = look(path)
+    evidence = observation(path)
     check(evidence)
     written = line(evidence)
     assert len(written) <= 16 * 1024

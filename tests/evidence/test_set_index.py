@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.evidence.sets.index import INDEX_BYTES, INDEX_FILES, Index, IndexProblem, parse_index
-from auditd.evidence.sets.packed_names import PackedNames
+from auditd.model_sets.index import INDEX_BYTES, INDEX_FILES, Index, IndexProblem, parse_index
+from auditd.model_sets.packed_names import PackedNames
 from tests.builders import property_test
 from tests.support.lines import harmless
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditd.evidence.sets import names as set_names
-from auditd.evidence.sets.names import Listing, finished_name, index_stem, series_of
+from auditd.model_sets import names as set_names
+from auditd.model_sets.names import Listing, finished_name, index_stem, series_of
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from auditd.evidence.sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetLimit, SetMember, SetRemark
-from auditd.evidence.sets.findings import SET_FINDINGS, SET_VERDICT_MEANINGS, SET_VERDICT_ORDER, worst_set_verdict
-from auditd.evidence.sets.members import MemberFacts, Split
-from auditd.evidence.sets.record import SetEvidence, set_line, set_summary
-from auditd.evidence.sets.schema import set_schema_text
+from auditd.model_sets.facts import LISTED, MissingMember, SetFacts, SetFigures, SetLimit, SetMember, SetRemark
+from auditd.model_sets.members import MemberFacts, Split
+from auditd.model_sets.record import SetEvidence, set_line, set_summary
+from auditd.model_sets.schema import set_schema_text
+from auditd.rules.set_findings import SET_FINDINGS, SET_VERDICT_MEANINGS, SET_VERDICT_ORDER, worst_set_verdict
 from tests.support.records import evidence, gguf
 from tests.support.sets import SCHEMA_FILE, composed, told
 

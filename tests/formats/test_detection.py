@@ -154,7 +154,7 @@ PICKLES = [
 ]
 
 MADE = [
-    ("gzip", gzip.compress(b"GGUF")),
+    ("gzip", gzip.compress(b"GGUF", mtime=0)),
     ("bzip2", bz2.compress(b"GGUF")),
     ("bzip2", bz2.compress(b"")),
     ("xz", lzma.compress(b"GGUF")),

@@ -26,9 +26,9 @@ from tests.builders import (
     codes,
     finding,
     gguf,
-    look,
-    look_at,
     look_at_sparse,
+    observation,
+    observe_artifact,
     simple,
 )
 
@@ -68,7 +68,7 @@ def over_bound(evidence: Evidence, constraint: str) -> None:
 @pytest.mark.parametrize("version", [0, 1, 4, 5, 0x03000001, 0x02000001, 2**32 - 1])
 def test_an_unsupported_version_is_reported_in_both_readings(tmp_path: Path, version: int) -> None:
     data = simple(Tensor("w", [8]), version=version).data
-    evidence = look_at(tmp_path, data)
+    evidence = observe_artifact(tmp_path, data)
     assert evidence.outcome == "refused"
     assert evidence.verdict == "unsupported"
     error = evidence.error
@@ -88,12 +88,12 @@ def test_an_unsupported_version_is_reported_in_both_readings(tmp_path: Path, ver
 
 @pytest.mark.parametrize("tail", [b"", bytes(4), bytes(100)])
 def test_version_one_is_unsupported_however_short(tmp_path: Path, tail: bytes) -> None:
-    evidence = look_at(tmp_path, b"GGUF\x01\x00\x00\x00" + tail)
+    evidence = observe_artifact(tmp_path, b"GGUF\x01\x00\x00\x00" + tail)
     assert (evidence.outcome, evidence.verdict) == ("refused", "unsupported")
 
 
 def test_big_endian_version_2_is_refused(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [8]), version=2, endian=">").data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [8]), version=2, endian=">").data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "unsupported")
     assert evidence.error is not None
     assert (evidence.error.subject, evidence.error.offset) == ("header.version", 4)
@@ -104,7 +104,7 @@ def test_a_big_endian_version_in_front_of_little_counts_is_read_as_it_stands(tmp
     """Never guess: 1 tensor in little-endian is 2^56 in big-endian, and that is what is reported."""
     data = bytearray(simple(Tensor("w", [8])).data)
     data[4:8] = struct.pack(">I", 3)
-    evidence = look_at(tmp_path, bytes(data))
+    evidence = observe_artifact(tmp_path, bytes(data))
     assert evidence.outcome == "refused"
     assert evidence.error is not None
     assert (evidence.error.subject, evidence.error.offset) == ("header.tensor_count", 8)
@@ -114,14 +114,14 @@ def test_a_big_endian_version_in_front_of_little_counts_is_read_as_it_stands(tmp
 def test_a_tensor_count_past_the_end(tmp_path: Path, tensors: int) -> None:
     built = gguf(tensor_count=tensors)
     data = built.data + bytes(3 * 24)
-    refused(look_at(tmp_path, data), "truncated", "count_past_end", "header.tensor_count", 8)
+    refused(observe_artifact(tmp_path, data), "truncated", "count_past_end", "header.tensor_count", 8)
 
 
 @pytest.mark.parametrize("tensors", [4_200_000, TENSOR_BOUND, TENSOR_BOUND + 1, 2**63, 2**64 - 1])
 def test_a_tensor_count_over_a_bound_and_past_the_end(tmp_path: Path, tensors: int) -> None:
     """4,200,000 entries alone would pass the bound of the whole header."""
     refused(
-        look_at(tmp_path, gguf(tensor_count=tensors).data + bytes(96)),
+        observe_artifact(tmp_path, gguf(tensor_count=tensors).data + bytes(96)),
         "malformed",
         "count_past_end",
         "header.tensor_count",
@@ -163,12 +163,12 @@ def test_a_tensor_count_at_the_bound_is_begun(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entries", [3, 10_000])
 def test_a_metadata_count_past_the_end(tmp_path: Path, entries: int) -> None:
     data = gguf(metadata_count=entries).data + bytes(2 * 13 + 12)
-    refused(look_at(tmp_path, data), "truncated", "count_past_end", "header.metadata_count", 16)
+    refused(observe_artifact(tmp_path, data), "truncated", "count_past_end", "header.metadata_count", 16)
 
 
 @pytest.mark.parametrize("entries", [500_000_000, 2**63, 2**64 - 1])
 def test_an_absurd_metadata_count_is_refused_at_once(tmp_path: Path, entries: int) -> None:
-    evidence = look_at(tmp_path, gguf(metadata_count=entries).data)
+    evidence = observe_artifact(tmp_path, gguf(metadata_count=entries).data)
     assert evidence.outcome == "refused"
     assert evidence.verdict in {"malformed", "truncated"}
     assert evidence.error is not None
@@ -177,7 +177,7 @@ def test_an_absurd_metadata_count_is_refused_at_once(tmp_path: Path, entries: in
 
 def test_tensors_are_counted_before_metadata(tmp_path: Path) -> None:
     data = gguf(tensor_count=9, metadata_count=9).data + bytes(20)
-    refused(look_at(tmp_path, data), "truncated", "count_past_end", "header.tensor_count", 8)
+    refused(observe_artifact(tmp_path, data), "truncated", "count_past_end", "header.tensor_count", 8)
 
 
 # --- strings, at every place where one can stand
@@ -208,20 +208,20 @@ FILL = 40
 @pytest.mark.parametrize("place", PLACES)
 def test_a_string_past_the_end(tmp_path: Path, place: str) -> None:
     data, subject, offset = string_at(place, FILL + 1, bytes(FILL))
-    refused(look_at(tmp_path, data), "truncated", "length_past_end", subject, offset)
+    refused(observe_artifact(tmp_path, data), "truncated", "length_past_end", subject, offset)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_string_at_its_bound_and_past_the_end(tmp_path: Path, place: str) -> None:
     data, subject, offset = string_at(place, STRING_BOUND, bytes(FILL))
-    refused(look_at(tmp_path, data), "truncated", "length_past_end", subject, offset)
+    refused(observe_artifact(tmp_path, data), "truncated", "length_past_end", subject, offset)
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("length", [STRING_BOUND + 1, 2**31, 2**63, 2**64 - 1])
 def test_a_string_over_its_bound_and_past_the_end(tmp_path: Path, place: str, length: int) -> None:
     data, subject, offset = string_at(place, length, bytes(FILL))
-    evidence = look_at(tmp_path, data)
+    evidence = observe_artifact(tmp_path, data)
     refused(evidence, "malformed", "string_length", subject, offset)
     hit = finding(evidence, "header_malformed")
     assert hit.actual == (length if length < 2**53 else str(length))
@@ -250,7 +250,7 @@ def test_a_string_at_its_bound_is_read(tmp_path: Path) -> None:
 
 
 def test_a_string_that_fills_the_file_exactly_is_whole(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("k", "string", "x" * 99)]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("k", "string", "x" * 99)]).data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "sound"
 
@@ -261,7 +261,7 @@ def test_a_string_that_fills_the_file_exactly_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [13, 14, 255, 2**31, 2**32 - 1])
 def test_an_unknown_value_type(tmp_path: Path, kind: int) -> None:
     built = gguf([ARCHITECTURE, Entry("a.b", raw=struct.pack("<I", kind) + bytes(16))])
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "value_type", "metadata[1].type", built.at("metadata[1].raw"))
     assert finding(evidence, "header_malformed").actual == kind
     assert evidence.gguf is not None
@@ -273,7 +273,7 @@ def test_an_unknown_value_type(tmp_path: Path, kind: int) -> None:
 def test_an_unknown_element_type(tmp_path: Path, kind: int) -> None:
     built = gguf([Entry("a.b", raw=struct.pack("<IIQ", KINDS["array"], kind, 0) + bytes(16))])
     refused(
-        look_at(tmp_path, built.data),
+        observe_artifact(tmp_path, built.data),
         "malformed",
         "value_type",
         "metadata[0].value.element_type",
@@ -291,7 +291,7 @@ def test_an_array_count_past_the_end(tmp_path: Path, kind: str) -> None:
     raw = struct.pack("<IIQ", KINDS["array"], KINDS[kind], 6) + bytes(room)
     built = gguf([Entry("a.b", raw=raw)])
     refused(
-        look_at(tmp_path, built.data),
+        observe_artifact(tmp_path, built.data),
         "truncated",
         "count_past_end",
         "metadata[0].value.count",
@@ -304,7 +304,7 @@ def test_an_array_count_past_the_end(tmp_path: Path, kind: str) -> None:
 def test_an_absurd_array_count_neither_wraps_nor_loops(tmp_path: Path, kind: str, count: int) -> None:
     raw = struct.pack("<IIQ", KINDS["array"], KINDS[kind], count) + bytes(64)
     built = gguf([Entry("a.b", raw=raw)])
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.outcome == "refused"
     assert evidence.verdict in {"malformed", "truncated"}
     assert evidence.error is not None
@@ -319,7 +319,7 @@ def test_an_inner_element_that_is_cut(tmp_path: Path, cut: int) -> None:
     built = gguf([Entry("a.b", "array", Array("array", [Array("u64", [1]), Array("u64", [2, 3])]))])
     data = built.data[:-cut]
     refused(
-        look_at(tmp_path, data),
+        observe_artifact(tmp_path, data),
         "truncated",
         "count_past_end",
         "metadata[0].value[1].count",
@@ -341,7 +341,7 @@ def nested(depth: int) -> Built:
 
 @pytest.mark.parametrize("depth", [2, 3, 31, 32])
 def test_nesting_within_the_bound(tmp_path: Path, depth: int) -> None:
-    evidence = look_at(tmp_path, nested(depth).data)
+    evidence = observe_artifact(tmp_path, nested(depth).data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "notice"
     assert finding(evidence, "nested_array").severity == "notice"
@@ -350,7 +350,7 @@ def test_nesting_within_the_bound(tmp_path: Path, depth: int) -> None:
 @pytest.mark.parametrize("depth", [33, 34, 300, 100_000])
 def test_nesting_over_the_bound(tmp_path: Path, depth: int) -> None:
     built = nested(depth)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "malformed")
     error = evidence.error
     assert error is not None
@@ -367,7 +367,7 @@ def test_nesting_over_the_bound(tmp_path: Path, depth: int) -> None:
 @pytest.mark.parametrize("dims", [5, 6, 1000])
 def test_more_than_four_dimensions(tmp_path: Path, dims: int) -> None:
     built = simple(Tensor("fine", [8]), Tensor("w", [1] * dims, length=4))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "dimensions", "tensors[1].n_dims", built.at("tensors[1].n_dims"))
     assert finding(evidence, "header_malformed").actual == dims
     assert evidence.gguf is not None
@@ -378,7 +378,7 @@ def test_more_than_four_dimensions(tmp_path: Path, dims: int) -> None:
 
 @pytest.mark.parametrize("dims", [0, 1, 2, 3, 4])
 def test_up_to_four_dimensions(tmp_path: Path, dims: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [2] * dims)).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [2] * dims)).data)
     assert evidence.verdict == "sound"
     assert evidence.accounting is not None
     assert evidence.accounting.tensor_bytes == 4 * 2**dims
@@ -389,7 +389,7 @@ def test_up_to_four_dimensions(tmp_path: Path, dims: int) -> None:
 )
 def test_a_product_that_overflows_in_order(tmp_path: Path, dims: list[int]) -> None:
     built = simple(Tensor("fine", [8]), Tensor("w", dims, offset=32, length=0), Tensor("last", [2], offset=32))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "shape_overflow", "tensors[1].dims", built.at("tensors[1].dims"))
     # a standing fault: the walk goes on
     assert evidence.gguf is not None
@@ -407,7 +407,7 @@ def test_a_product_that_overflows_in_order(tmp_path: Path, dims: list[int]) -> N
 
 @pytest.mark.parametrize("dims", [[0, 2**63, 4], [0, 2**64 - 1, 2**64 - 1], [2**63, 0, 2**63]])
 def test_an_earlier_zero_helps(tmp_path: Path, dims: list[int]) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", dims, length=0), data_length=0).data + bytes(32))
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", dims, length=0), data_length=0).data + bytes(32))
     assert "header_malformed" not in codes(evidence)
     assert evidence.outcome == "complete"
     assert evidence.gguf is not None
@@ -438,18 +438,18 @@ def test_an_earlier_zero_helps(tmp_path: Path, dims: list[int]) -> None:
 )
 def test_a_row_that_is_not_whole_blocks_under_any_layout(tmp_path: Path, type_id: int, dims: list[int]) -> None:
     built = simple(Tensor("w", dims, type_id, length=0), data_length=64)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "row_blocks", "tensors[0].dims", built.at("tensors[0].dims"))
     assert evidence.read.header_length == built.header_end
 
 
 def test_q8_1_rows_need_32_elements_even_where_the_size_is_open(tmp_path: Path) -> None:
-    assert look_at(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=36).data).outcome == "complete"
+    assert observe_artifact(tmp_path, simple(Tensor("w", [32], Q8_1), data_length=36).data).outcome == "complete"
 
 
 def test_a_duplicate_key(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE, Entry("a.b", "u32", 1), Entry("a.b", "u32", 1), Entry("a.b", "string", "c")])
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "duplicate_key", "metadata[2].key", built.at("metadata[2].key.length"))
     assert finding(evidence, "header_malformed").count == 2
     assert evidence.gguf is not None
@@ -461,7 +461,7 @@ def test_a_duplicate_key(tmp_path: Path) -> None:
 
 def test_a_duplicate_name(tmp_path: Path) -> None:
     built = simple(Tensor("w", [8]), Tensor("v", [8]), Tensor("w", [8]))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     refused(evidence, "malformed", "duplicate_name", "tensors[2].name", built.at("tensors[2].name.length"))
     assert evidence.accounting is not None
     assert evidence.accounting.residue == 0
@@ -473,7 +473,7 @@ def test_many_equal_names(tmp_path: Path) -> None:
     count = 30_000
     entry = struct.pack("<Q", 1) + b"w" + struct.pack("<IIQ", 0, 0, 0)
     data = gguf(tensor_count=count).data + entry * count + bytes(64)
-    evidence = look_at(tmp_path, data)
+    evidence = observe_artifact(tmp_path, data)
     assert evidence.verdict == "malformed"
     assert finding(evidence, "header_malformed", "duplicate_name").count == count - 1
 
@@ -483,7 +483,7 @@ def test_many_names_and_keys_that_differ(tmp_path: Path) -> None:
     metadata = b"".join(struct.pack("<Q", 8) + b"a%07d" % n + struct.pack("<IB", 0, 1) for n in range(count))
     names = b"".join(struct.pack("<Q", 8) + b"t%07d" % n + struct.pack("<IQIQ", 1, 0, 0, 0) for n in range(count))
     data = gguf(tensor_count=count, metadata_count=count).data + metadata + names
-    evidence = look_at(tmp_path, data + bytes(32))
+    evidence = observe_artifact(tmp_path, data + bytes(32))
     assert evidence.outcome == "complete"
     assert evidence.gguf is not None
     assert (evidence.gguf.metadata_count, evidence.gguf.tensor_count) == (count, count)
@@ -511,7 +511,7 @@ def with_alignment(*entries: Entry) -> Built:
 )
 def test_an_alignment_that_is_none(tmp_path: Path, entry: Entry) -> None:
     built = with_alignment(entry)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "malformed")
     assert evidence.error is not None
     assert evidence.error.constraint == "alignment"
@@ -535,7 +535,7 @@ def test_an_alignment_that_is_none(tmp_path: Path, entry: Entry) -> None:
 
 def test_an_alignment_repeated_with_another_value(tmp_path: Path) -> None:
     built = with_alignment(aligned(32), aligned(64))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "malformed")
     assert evidence.error is not None
     assert (evidence.error.constraint, evidence.error.subject) == ("duplicate_key", "metadata[2].key")
@@ -546,7 +546,7 @@ def test_an_alignment_repeated_with_another_value(tmp_path: Path) -> None:
 
 def test_an_alignment_repeated_with_the_same_value(tmp_path: Path) -> None:
     built = with_alignment(aligned(32), aligned(32))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert (evidence.outcome, evidence.verdict) == ("refused", "malformed")
     assert evidence.accounting is not None
     assert evidence.accounting.data_offset == built.data_offset
@@ -570,7 +570,7 @@ def test_an_alignment_repeated_with_the_same_value(tmp_path: Path) -> None:
 )
 def test_odd_alignments_are_accounted_and_said(tmp_path: Path, alignment: int, expected: set[str]) -> None:
     built = gguf([ARCHITECTURE, aligned(alignment)], [Tensor("w", [8])], alignment=alignment)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.outcome == "complete"
     assert evidence.accounting is not None
     assert evidence.accounting.data_offset == built.data_offset
@@ -585,7 +585,7 @@ def test_odd_alignments_are_accounted_and_said(tmp_path: Path, alignment: int, e
 def test_metadata_only_that_ends_at_the_directory(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE])
     assert built.header_end % 32
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert (evidence.outcome, evidence.verdict) == ("complete", "sound")
     assert "no_tensors" in codes(evidence)
     account = evidence.accounting
@@ -598,7 +598,7 @@ def test_metadata_only_that_ends_at_the_directory(tmp_path: Path) -> None:
 def test_metadata_only_with_all_of_its_padding(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE])
     start = (built.header_end + 31) // 32 * 32
-    evidence = look_at(tmp_path, built.data + bytes(start - built.header_end))
+    evidence = observe_artifact(tmp_path, built.data + bytes(start - built.header_end))
     assert evidence.verdict == "sound"
     account = evidence.accounting
     assert account is not None
@@ -611,7 +611,7 @@ def test_metadata_only_that_ends_between(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE])
     start = (built.header_end + 31) // 32 * 32
     for size in range(built.header_end + 1, start):
-        evidence = look_at(tmp_path, built.data + bytes(size - built.header_end))
+        evidence = observe_artifact(tmp_path, built.data + bytes(size - built.header_end))
         assert evidence.outcome == "refused"
         assert evidence.verdict in {"malformed", "truncated"}
         assert evidence.error is not None
@@ -628,7 +628,7 @@ def test_metadata_only_that_ends_between(tmp_path: Path) -> None:
 def test_metadata_only_with_something_behind(tmp_path: Path, extra: int) -> None:
     built = gguf([ARCHITECTURE])
     start = (built.header_end + 31) // 32 * 32
-    evidence = look_at(tmp_path, built.data + bytes(start - built.header_end + extra))
+    evidence = observe_artifact(tmp_path, built.data + bytes(start - built.header_end + extra))
     assert evidence.verdict == "residue"
     account = evidence.accounting
     assert account is not None
@@ -660,7 +660,7 @@ def test_a_header_over_its_bound_with_the_bytes_there(tmp_path: Path) -> None:
 
 
 def test_a_header_over_its_bound_and_past_the_end(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, header_of(HEADER_BOUND * 2) + bytes(100))
+    evidence = observe_artifact(tmp_path, header_of(HEADER_BOUND * 2) + bytes(100))
     assert evidence.outcome == "refused"
     assert evidence.error is not None
     assert evidence.error.subject == "metadata[1].value.count"
@@ -686,7 +686,7 @@ def test_more_than_is_kept_is_still_accounted(tmp_path: Path) -> None:
         header_end = file.tell()
         data_offset = (header_end + 31) // 32 * 32
         file.truncate(data_offset + 64)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.outcome == "complete"
     assert evidence.read.header_length == header_end
     declared = evidence.gguf
@@ -712,7 +712,7 @@ def test_the_lowest_offset_is_the_error(tmp_path: Path) -> None:
         [ARCHITECTURE, Entry("a.b", "u8", 1), Entry("a.b", "u8", 1)],
         [Tensor("w", [8]), Tensor("w", [8]), Tensor("x", [1] * 5, length=4)],
     )
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.error is not None
     assert (evidence.error.constraint, evidence.error.subject) == ("duplicate_key", "metadata[2].key")
     hits = {item.constraint for item in evidence.findings if item.code == "header_malformed"}
@@ -721,7 +721,7 @@ def test_the_lowest_offset_is_the_error(tmp_path: Path) -> None:
 
 def test_a_standing_fault_before_a_cut(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE, Entry("a.b", "u8", 1), Entry("a.b", "u8", 1), Entry("c.d", "u64", 1)])
-    evidence = look_at(tmp_path, built.data[:-1])
+    evidence = observe_artifact(tmp_path, built.data[:-1])
     assert evidence.error is not None
     assert evidence.error.constraint == "duplicate_key"
     assert evidence.verdict == "malformed"
@@ -735,7 +735,7 @@ def test_a_standing_fault_before_a_cut(tmp_path: Path) -> None:
 
 def test_an_alignment_of_zero_behind_a_row_fault_is_still_first(tmp_path: Path) -> None:
     built = gguf([aligned(0)], [Tensor("w", [31], Q4_0, length=0)], data_length=32)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.error is not None
     assert evidence.error.constraint == "alignment"
     assert {item.constraint for item in evidence.findings if item.code == "header_malformed"} == {
@@ -755,7 +755,7 @@ def test_a_bound_wins_over_an_earlier_fault(tmp_path: Path) -> None:
 
 def test_what_was_established_before_the_fault_stays(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE, aligned(64)], [Tensor("w", [8]), Tensor("x", [1] * 5, length=4)], alignment=64)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     declared = evidence.gguf
     assert declared is not None
     assert (declared.version, declared.byte_order, declared.alignment) == (3, "little", 64)
@@ -768,7 +768,7 @@ def test_what_was_established_before_the_fault_stays(tmp_path: Path) -> None:
 
 def test_rows_that_header_and_account_find_broken_are_one_finding(tmp_path: Path) -> None:
     tensors = [Tensor("a", [1], 8, 0, 34), Tensor("b", [32], 12, 64, 144), Tensor("c", [64], 12, 256, 144)]
-    evidence = look_at(tmp_path, simple(*tensors, data=bytes(512)).data)
+    evidence = observe_artifact(tmp_path, simple(*tensors, data=bytes(512)).data)
     keys = [(item.code, item.constraint) for item in evidence.findings]
     assert len(keys) == len(set(keys))
     assert finding(evidence, "header_malformed", "row_blocks").subject == "tensors[0].dims"

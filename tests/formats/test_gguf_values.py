@@ -24,7 +24,7 @@ from tests.builders import (
     codes,
     finding,
     gguf,
-    look_at,
+    observe_artifact,
     round_up,
     simple,
 )
@@ -79,7 +79,7 @@ SCALARS: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize("endian", ["<", ">"])
 def test_every_scalar(tmp_path: Path, endian: str) -> None:
     entries = [Entry(f"k.v{index}", kind, value) for index, (kind, value, _) in enumerate(SCALARS)]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, *entries], endian=endian).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, *entries], endian=endian).data)
     assert evidence.outcome == "complete"
     for row, (kind, _, expected) in zip(rows(evidence)[1:], SCALARS, strict=True):
         assert row.type == kind
@@ -107,7 +107,7 @@ def test_arrays_of_every_kind(tmp_path: Path, endian: str, kind: str, count: int
         items = [index % 100 for index in range(count)]
         shown = [str(item) for item in items[:8]] if kind in {"u64", "i64"} else items[:8]
     built = gguf([ARCHITECTURE, Entry("a.b", "array", Array(kind, items)), Entry("c.d", "u8", 7)], endian=endian)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     row = rows(evidence)[1]
     assert (row.type, row.element_type, row.count, row.value) == ("array", kind, count, None)
     assert row.preview == shown
@@ -122,7 +122,7 @@ def test_values_inside_arrays_are_written_like_scalars(tmp_path: Path) -> None:
         Entry("a.f", "array", Array("f64", [math.nan, math.inf, -math.inf, -0.0, 1.25])),
         Entry("a.u", "array", Array("u64", [2**64 - 1, 1])),
     ]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, *entries]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, *entries]).data)
     assert rows(evidence)[1].preview == ["NaN", "+Infinity", "-Infinity", "-0", 1.25]
     assert rows(evidence)[2].preview == ["18446744073709551615", "1"]
 
@@ -130,7 +130,7 @@ def test_values_inside_arrays_are_written_like_scalars(tmp_path: Path) -> None:
 @pytest.mark.parametrize("endian", ["<", ">"])
 def test_nested_arrays(tmp_path: Path, endian: str) -> None:
     value = Array("array", [Array("i32", [1, 2, 3]), Array("string", ["a"]), Array("u8", range(20))])
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("m.m", "array", value)], endian=endian).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("m.m", "array", value)], endian=endian).data)
     row = rows(evidence)[1]
     assert (row.element_type, row.count, row.preview_complete) == ("array", 3, True)
     assert row.preview is not None
@@ -146,7 +146,7 @@ def test_nested_arrays(tmp_path: Path, endian: str) -> None:
 
 def test_bools_that_are_neither_keep_their_byte(tmp_path: Path) -> None:
     entries = [Entry("a.b", "bool", 2), Entry("a.c", "array", Array("bool", [0, 1, 255]))]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, *entries]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, *entries]).data)
     assert rows(evidence)[1].value == 2
     assert type(rows(evidence)[1].value) is int
     preview = rows(evidence)[2].preview
@@ -158,7 +158,7 @@ def test_bools_that_are_neither_keep_their_byte(tmp_path: Path) -> None:
 
 def test_a_bool_far_behind_in_an_array_is_seen(tmp_path: Path) -> None:
     entry = Entry("a.c", "array", Array("bool", [1] * 5000 + [3] + [0] * 5000))
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, entry]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, entry]).data)
     assert finding(evidence, "bool_value").count == 1
 
 
@@ -166,7 +166,7 @@ def test_a_bool_far_behind_in_an_array_is_seen(tmp_path: Path) -> None:
 def test_tensors_in_both_byte_orders(tmp_path: Path, endian: str) -> None:
     tensors = [Tensor("a", [32, 2], Q8_0), Tensor("b", [5], F16), Tensor("c", [2, 3, 4, 5])]
     built = simple(*tensors, endian=endian)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert [(r.index, r.name, r.type_id, r.type, r.shape, r.elements) for r in tensor_rows(evidence)] == [
         (0, "a", 8, "Q8_0", ["32", "2"], "64"),
         (1, "b", 1, "F16", ["5"], "5"),
@@ -186,7 +186,7 @@ def test_tensors_in_both_byte_orders(tmp_path: Path, endian: str) -> None:
 
 
 def test_version_2_reads_like_version_3(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("a", [8]), version=2).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("a", [8]), version=2).data)
     assert evidence.verdict == "sound"
     assert evidence.gguf is not None
     assert evidence.gguf.version == 2
@@ -197,7 +197,7 @@ def test_version_2_reads_like_version_3(tmp_path: Path) -> None:
 
 def test_text_that_is_not_utf8_keeps_its_bytes(tmp_path: Path) -> None:
     raw = b"caf\xe9 \xff"
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("a.b", "string", raw)]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("a.b", "string", raw)]).data)
     row = rows(evidence)[1]
     assert row.value_base64 is not None
     assert base64.b64decode(row.value_base64) == raw
@@ -209,7 +209,7 @@ def test_text_that_is_not_utf8_keeps_its_bytes(tmp_path: Path) -> None:
 
 def test_keys_and_names_that_are_not_utf8(tmp_path: Path) -> None:
     built = gguf([ARCHITECTURE, Entry(b"a.\xff", "u8", 1)], [Tensor(b"w\xfe", [8])])
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert rows(evidence)[1].key_base64 == base64.b64encode(b"a.\xff").decode()
     assert tensor_rows(evidence)[0].name_base64 == base64.b64encode(b"w\xfe").decode()
     hit = finding(evidence, "name_not_utf8")
@@ -219,7 +219,7 @@ def test_keys_and_names_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_pieces_of_a_vocabulary_that_are_not_utf8(tmp_path: Path) -> None:
     items = [b"ok", b"\x80", b"fine", b"\xc3\x28"] + [b"x"] * 10 + [b"\xed\xa0\x80"]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("t.t", "array", Array("string", items))]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("t.t", "array", Array("string", items))]).data)
     row = rows(evidence)[1]
     assert row.preview_base64 is not None
     assert [value and base64.b64decode(value) for value in row.preview_base64] == [
@@ -238,13 +238,13 @@ def test_pieces_of_a_vocabulary_that_are_not_utf8(tmp_path: Path) -> None:
 
 def test_a_utf8_sequence_split_over_two_strings_is_no_utf8(tmp_path: Path) -> None:
     items = [b"a\xc3", b"\xa9b", "é".encode()]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("t.t", "array", Array("string", items))]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("t.t", "array", Array("string", items))]).data)
     assert finding(evidence, "text_not_utf8").count == 2
 
 
 def test_control_characters_stay_in_the_record_and_out_of_messages(tmp_path: Path) -> None:
     name = "w\x1b[31m\n\u202e"
-    evidence = look_at(tmp_path, simple(Tensor(name, [8], offset=32, length=32)).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor(name, [8], offset=32, length=32)).data)
     assert tensor_rows(evidence)[0].name == name
     for item in evidence.findings:
         assert not set(item.message) & {"\x1b", "\n", "\u202e"}
@@ -268,7 +268,7 @@ def test_control_characters_stay_in_the_record_and_out_of_messages(tmp_path: Pat
     ],
 )
 def test_keys_that_are_spelled_as_usual(tmp_path: Path, key: str) -> None:
-    assert look_at(tmp_path, gguf([ARCHITECTURE, Entry(key)]).data).verdict == "sound"
+    assert observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry(key)]).data).verdict == "sound"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_keys_that_are_spelled_as_usual(tmp_path: Path, key: str) -> None:
     ["", ".a.b", "a.b.", "a..b", "-a.b", "_a.b", "a/b", "A.b", "a b", "café.x", "a.\x00b", "a.b\n", "a--b", "a._b"],
 )
 def test_keys_that_are_not(tmp_path: Path, key: str) -> None:
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry(key)]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry(key)]).data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "notice"
     hit = finding(evidence, "key_spelling")
@@ -285,14 +285,14 @@ def test_keys_that_are_not(tmp_path: Path, key: str) -> None:
 
 
 def test_a_key_that_is_too_long(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, Entry("k" * 65_536)]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, Entry("k" * 65_536)]).data)
     assert codes(evidence) == {"key_too_long", "no_tensors"}
     assert evidence.verdict == "notice"
 
 
 @pytest.mark.parametrize(("length", "too_long"), [(0, False), (1, False), (63, False), (64, True), (300, True)])
 def test_the_length_of_a_name(tmp_path: Path, length: int, too_long: bool) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("n" * length, [8])).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("n" * length, [8])).data)
     assert evidence.outcome == "complete"
     assert ("name_too_long" in codes(evidence)) is too_long
     assert evidence.verdict == ("notice" if too_long else "sound")
@@ -310,7 +310,7 @@ def test_a_key_that_hides_another(tmp_path: Path, pair: tuple[str, str]) -> None
     entries = [Entry(key, "u32", 64) if key == "general.alignment" else Entry(key, "u32", 32) for key in pair]
     alignment = 64 if "general.alignment" in pair else 32
     built = gguf([ARCHITECTURE, *entries], [Tensor("w", [16])], alignment=alignment)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "notice"
     hit = finding(evidence, "name_alias")
@@ -323,13 +323,13 @@ def test_a_key_that_hides_another(tmp_path: Path, pair: tuple[str, str]) -> None
 
 
 def test_a_tensor_name_that_hides_another(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w", [8]), Tensor("w\0x", [8])).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w", [8]), Tensor("w\0x", [8])).data)
     assert finding(evidence, "name_alias").subject == "tensors[1].name"
     assert evidence.verdict == "notice"
 
 
 def test_a_nul_alone_is_no_alias(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("w\0x", [8]), Tensor("v\0x", [8])).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("w\0x", [8]), Tensor("v\0x", [8])).data)
     assert "name_alias" not in codes(evidence)
 
 
@@ -338,7 +338,7 @@ def test_a_nul_alone_is_no_alias(tmp_path: Path) -> None:
 
 def test_an_offset_that_is_no_multiple(tmp_path: Path) -> None:
     built = simple(Tensor("a", [8], offset=0), Tensor("b", [8], offset=36))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "malformed"
     hit = finding(evidence, "offset_misaligned")
@@ -347,7 +347,9 @@ def test_an_offset_that_is_no_multiple(tmp_path: Path) -> None:
 
 
 def test_tensors_in_another_order(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("a", [8], offset=32), Tensor("b", [8], offset=0), data_length=64).data)
+    evidence = observe_artifact(
+        tmp_path, simple(Tensor("a", [8], offset=32), Tensor("b", [8], offset=0), data_length=64).data
+    )
     assert codes(evidence) == {"directory_order"}
     assert evidence.verdict == "notice"
     assert evidence.accounting is not None
@@ -364,7 +366,7 @@ def test_an_empty_tensor_is_expected_at_the_running_sum(tmp_path: Path, offset: 
     built = simple(
         Tensor("a", [7]), Tensor("e", [0, 3], offset=offset, length=0), Tensor("b", [8], offset=32), data_length=64
     )
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert codes(evidence) == expected
     assert evidence.accounting is not None
     assert evidence.accounting.residue == 0
@@ -386,7 +388,7 @@ def test_an_empty_tensor_is_expected_at_the_running_sum(tmp_path: Path, offset: 
 def test_an_empty_tensor_with_broken_rows(tmp_path: Path, dims: list[int], type_id: int, verdict: str) -> None:
     """ggml asks for whole blocks of today before it counts elements."""
     built = simple(Tensor("e", dims, type_id, 0, 0), Tensor("w", [8], F32, 0), data=bytes(32))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.verdict == verdict
     assert ("empty_tensor_row" in codes(evidence)) is (verdict == "notice")
     if verdict == "notice":
@@ -395,7 +397,7 @@ def test_an_empty_tensor_with_broken_rows(tmp_path: Path, dims: list[int], type_
 
 def test_an_empty_tensor_of_an_unknown_type(tmp_path: Path) -> None:
     built = simple(Tensor("a", [8]), Tensor("e", [0], 999, offset=32, length=0))
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert codes(evidence) == {"unknown_type"}
     assert evidence.verdict == "notice"
     assert tensor_rows(evidence)[1].byte_length == 0
@@ -405,7 +407,7 @@ def test_an_empty_tensor_of_an_unknown_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dim", [2**63, 2**64 - 1])
 def test_a_dimension_that_no_signed_integer_holds(tmp_path: Path, dim: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("a", [0, dim], length=0), data_length=32).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("a", [0, dim], length=0), data_length=32).data)
     assert "dimension_beyond_int64" in codes(evidence)
     assert tensor_rows(evidence)[0].shape == ["0", str(dim)]
 
@@ -413,7 +415,7 @@ def test_a_dimension_that_no_signed_integer_holds(tmp_path: Path, dim: int) -> N
 @pytest.mark.parametrize("type_id", [31, 32, 33, 37, 38])
 def test_removed_types_are_said_and_summed(tmp_path: Path, type_id: int) -> None:
     """Blocks of 32 in 18 bytes before their removal."""
-    evidence = look_at(tmp_path, simple(Tensor("a", [64], type_id, length=36)).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("a", [64], type_id, length=36)).data)
     assert "removed_type" in codes(evidence)
     assert evidence.verdict == "notice"
     assert tensor_rows(evidence)[0].byte_length is None
@@ -425,7 +427,7 @@ def test_removed_types_are_said_and_summed(tmp_path: Path, type_id: int) -> None
 
 @pytest.mark.parametrize("type_id", [4, 5, 36])
 def test_removed_types_without_a_size(tmp_path: Path, type_id: int) -> None:
-    evidence = look_at(tmp_path, simple(Tensor("a", [64], type_id, length=100)).data)
+    evidence = observe_artifact(tmp_path, simple(Tensor("a", [64], type_id, length=100)).data)
     assert "removed_type" in codes(evidence)
     assert evidence.verdict == "undetermined"
     assert evidence.accounting is not None
@@ -433,7 +435,7 @@ def test_removed_types_without_a_size(tmp_path: Path, type_id: int) -> None:
 
 
 def test_no_architecture(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, gguf([Entry("a.b")], [Tensor("w", [8])]).data)
+    evidence = observe_artifact(tmp_path, gguf([Entry("a.b")], [Tensor("w", [8])]).data)
     assert codes(evidence) == {"architecture_absent"}
     assert finding(evidence, "architecture_absent").severity == "info"
     assert evidence.verdict == "sound"
@@ -445,7 +447,7 @@ def test_chat_templates_are_told_by_digest(tmp_path: Path) -> None:
         Entry("tokenizer.chat_template.tool_use", "string", "{{ b }}"),
         Entry("tokenizer.chat_templates", "array", Array("string", ["tool_use"])),
     ]
-    evidence = look_at(tmp_path, gguf([ARCHITECTURE, *entries]).data)
+    evidence = observe_artifact(tmp_path, gguf([ARCHITECTURE, *entries]).data)
     assert evidence.gguf is not None
     assert {(item.name, item.sha256) for item in evidence.gguf.chat_templates} == {
         ("default", hashlib.sha256(b"{{ a }}").hexdigest()),
@@ -459,7 +461,7 @@ def test_chat_templates_are_told_by_digest(tmp_path: Path) -> None:
 @pytest.mark.parametrize("offset", [2**53, 2**63, 2**64 - 32])
 def test_an_offset_past_exact_integers(tmp_path: Path, offset: int) -> None:
     built = simple(Tensor("a", [8]), Tensor("b", [8], offset=offset), data_length=32)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.outcome == "complete"
     assert evidence.verdict == "malformed"
     hit = finding(evidence, "extent_out_of_range")
@@ -479,7 +481,7 @@ def test_an_offset_past_exact_integers(tmp_path: Path, offset: int) -> None:
 
 def test_a_length_past_exact_integers(tmp_path: Path) -> None:
     built = simple(Tensor("a", [2**30, 2**30]), data_length=32)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     assert evidence.verdict == "malformed"
     assert "extent_out_of_range" in codes(evidence)
     row = tensor_rows(evidence)[0]
@@ -494,7 +496,7 @@ def test_a_length_past_exact_integers(tmp_path: Path) -> None:
 def test_a_long_sum_of_exact_lengths(tmp_path: Path) -> None:
     """Two tensors of 2^52 bytes: each is exact, the sum is one too many."""
     built = simple(Tensor("a", [2**50], offset=0), Tensor("b", [2**50], offset=2**52), data_length=32)
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     account = evidence.accounting
     assert account is not None
     assert account.tensor_bytes is None
@@ -511,7 +513,7 @@ def test_padding_between_tensors(tmp_path: Path, alignment: int) -> None:
         [Tensor("a", [7], F16), Tensor("b", [9], F16), Tensor("c", [1], F16)],
         alignment=alignment,
     )
-    evidence = look_at(tmp_path, built.data)
+    evidence = observe_artifact(tmp_path, built.data)
     account = evidence.accounting
     assert account is not None
     assert account.data_offset == built.data_offset

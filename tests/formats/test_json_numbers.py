@@ -9,7 +9,7 @@ import pytest
 
 from auditd.evidence.record import Evidence
 from auditd.formats.strict_json import _is_double
-from tests.builders import codes, finding, look_at, safetensors
+from tests.builders import codes, finding, observe_artifact, safetensors
 
 FINITE = ["0", "-0", "1e308", "1.7976931348623157e308", "-1.7976931348623157e308", "1e-400", "0e999", "0.0E+999",
           "9" * 308, "0." + "0" * 500 + "1e700", "1" + "0" * 400 + "e-200", "1e0000000000000000001", "0." + "9" * 2000,
@@ -32,7 +32,7 @@ def test_a_number_that_none_holds(text: str) -> None:
 
 def look_at_value(place: Path, value: str) -> Evidence:
     text = '{"a":{"x":VALUE,"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
-    return look_at(place, safetensors(text.replace("VALUE", value), b"x"), "m.safetensors")
+    return observe_artifact(place, safetensors(text.replace("VALUE", value), b"x"), "m.safetensors")
 
 
 @pytest.mark.parametrize("form", ["N", "[1,N,2]", "[1,2,3,N]", '{"y":N}', "[[],N,{},N]"])

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from auditd.evidence.record import Evidence
-from tests.builders import codes, finding, look_at, look_at_sparse, safetensors, st_entry
+from tests.builders import codes, finding, look_at_sparse, observe_artifact, safetensors, st_entry
 
 HEADER_BOUND = 100_000_000
 
 
 def see(directory: Path, header: dict[str, Any] | bytes | str, data: bytes = b"", **options: Any) -> Evidence:
-    return look_at(directory, safetensors(header, data, **options), "model.safetensors")
+    return observe_artifact(directory, safetensors(header, data, **options), "model.safetensors")
 
 
 def refused(evidence: Evidence, verdict: str, constraint: str, code: str = "header_malformed") -> None:
@@ -79,7 +79,7 @@ def test_a_header_over_its_bound_with_the_bytes_there(tmp_path: Path) -> None:
 def test_a_prefix_in_the_wrong_byte_order(tmp_path: Path) -> None:
     header = json.dumps({"a": st_entry("F32", [4], 0, 16)}).encode()
     data = struct.pack(">Q", len(header)) + header + bytes(16)
-    evidence = look_at(tmp_path, data, "model.safetensors")
+    evidence = observe_artifact(tmp_path, data, "model.safetensors")
     assert evidence.verdict == "malformed"
     assert evidence.error is not None
     assert evidence.error.subject == "safetensors.header_length"
@@ -90,7 +90,7 @@ def test_a_prefix_in_the_wrong_byte_order(tmp_path: Path) -> None:
     [b"\x00" * 8, b"\x00" * 100, b"{}", b"", b"\x05\0\0\0", b"\x04\0\0\0\0\0\0\0nope", b"version https://git-lfs"],
 )
 def test_what_is_no_frame(tmp_path: Path, data: bytes) -> None:
-    evidence = look_at(tmp_path, data, "model.safetensors")
+    evidence = observe_artifact(tmp_path, data, "model.safetensors")
     assert (evidence.outcome, evidence.verdict) == ("refused", "foreign")
     assert evidence.artifact.format is None
     hit = finding(evidence, "not_a_model")
@@ -99,7 +99,7 @@ def test_what_is_no_frame(tmp_path: Path, data: bytes) -> None:
 
 
 def test_eight_bytes_alone_are_a_cut_file(tmp_path: Path) -> None:
-    evidence = look_at(tmp_path, struct.pack("<Q", 100), "model.safetensors")
+    evidence = observe_artifact(tmp_path, struct.pack("<Q", 100), "model.safetensors")
     refused(evidence, "truncated", "length_past_end", "header_truncated")
 
 
@@ -617,7 +617,7 @@ def test_a_tensor_that_is_unaligned_for_its_type(tmp_path: Path) -> None:
 
 def test_content_decides_not_the_name(tmp_path: Path) -> None:
     data = safetensors({"a": st_entry("U8", [1], 0, 1)}, b"x")
-    evidence = look_at(tmp_path, data, "model.gguf")
+    evidence = observe_artifact(tmp_path, data, "model.gguf")
     assert evidence.artifact.format == "safetensors"
     assert evidence.gguf is None
     assert evidence.verdict == "sound"
@@ -625,7 +625,7 @@ def test_content_decides_not_the_name(tmp_path: Path) -> None:
 
 def test_the_header_and_its_digest(tmp_path: Path) -> None:
     data = safetensors({"a": st_entry("U8", [4], 0, 4)}, bytes(4))
-    evidence = look_at(tmp_path, data, "model.safetensors")
+    evidence = observe_artifact(tmp_path, data, "model.safetensors")
     header = len(data) - 4
     assert evidence.read.header_length == header
     assert evidence.read.header_sha256 == hashlib.sha256(data[:header]).hexdigest()

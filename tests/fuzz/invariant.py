@@ -18,22 +18,22 @@ import jsonschema_rs
 import msgspec
 import rfc8785
 
-from auditd.archive.bundle import lines as bundle_lines
-from auditd.archive.bundle import manifest
-from auditd.archive.records import divide, join
 from auditd.errors import InspectionStopped, UsageError
 from auditd.evidence.canonical import decode, encode
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.findings import FINDINGS
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Accounting, Candidate, Evidence
 from auditd.evidence.summary import LINE_BYTES, line
-from auditd.inspection.inspector import inspect, look_at
+from auditd.evidence_store.bundle import lines as bundle_lines
+from auditd.evidence_store.bundle import manifest
+from auditd.evidence_store.records import divide, join
+from auditd.header_dump import codec as dump
+from auditd.inspection.inspector import inspect, observe_artifact
 from auditd.inspection.request import HashMode, Request
 from auditd.report.declarations import declarations
-from auditd.report.paint import plain
 from auditd.report.show.byte_map.picture import picture
+from auditd.report.style import plain
 from auditd.report.summary import summary
+from auditd.rules.findings import FINDINGS
 from tests.builders import PRODUCER
 from tests.fuzz.changes import Dice
 
@@ -77,7 +77,7 @@ def check_file(path: str, data: bytes, dice: Dice) -> Evidence:
     check_record(stopped)
     assert stopped.error is not None
     assert stopped.outcome == "partial"
-    check_presentation(evidence, look_at(_request(path, mode)))
+    check_presentation(evidence, observe_artifact(_request(path, mode)))
     return evidence
 
 
@@ -183,25 +183,25 @@ def check_printable(lines: Iterable[str]) -> None:
             assert not bad, f"{bad!r} in {text!r}"
 
 
-def check_presentation(evidence: Evidence, look: Look) -> None:
+def check_presentation(evidence: Evidence, observation: Observation) -> None:
     """Pages for people, the dump and what is exported."""
     check_printable(summary(evidence, 80))
     check_printable(declarations(evidence))
     for name in _SHEETS:
-        check_sheet(name, look)
-    if look.stop is None and not look.skipped:
-        _check_dump(look)
+        check_sheet(name, observation)
+    if observation.stop is None and not observation.skipped:
+        _check_dump(observation)
     record = encode(evidence)
     told = io.BytesIO(manifest([record]) + record + b"\n")
     problems = [each.problem for each in bundle_lines(told, bundle=True) if each.problem is not None]
     assert not problems, problems
 
 
-def check_sheet(name: str, look: Look) -> None:
+def check_sheet(name: str, observation: Observation) -> None:
     """One sheet of ``show``: made, encoded, printed - or refused for a reason that is told in one line."""
     module = import_module(f"auditd.report.show.{name}")
     try:
-        sheet = module.sheet(look)
+        sheet = module.sheet(observation)
     except UsageError as refused:
         check_printable([str(refused)])
         return
@@ -212,10 +212,10 @@ def check_sheet(name: str, look: Look) -> None:
         assert all(element.tag.startswith("{http://www.w3.org/2000/svg}") for element in drawn.iter())
 
 
-def _check_dump(look: Look) -> None:
+def _check_dump(observation: Observation) -> None:
     """A dump that is read and written again is the same dump."""
     try:
-        encoded = dump.encode(look)
+        encoded = dump.encode(observation)
     except dump.NotDumpable as refused:
         check_printable([str(refused)])
         return

@@ -12,27 +12,27 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from auditd.archive.bundle import lines, manifest
 from auditd.evidence.canonical import encode
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.sets.index import parse_index
-from auditd.evidence.sets.names import Listing, finished_name, index_stem, series_of
 from auditd.evidence.text import harmless_json, printable
 from auditd.evidence.view import ViewError, view
+from auditd.evidence_store.bundle import lines, manifest
 from auditd.formats.detection import kind_of
 from auditd.formats.foreign import foreign_of, pointer_target
 from auditd.formats.gguf.elements import BrokenElements, ElementWalk
 from auditd.formats.protobuf import model_word
 from auditd.formats.quoting import shown
+from auditd.header_dump import codec as dump
 from auditd.inspection.descriptor import Descriptor
-from auditd.inspection.embedded import look_inside
-from auditd.inspection.inspector import inspect, look_at
+from auditd.inspection.embedded import inspect_contents
+from auditd.inspection.inspector import inspect, observe_artifact
 from auditd.inspection.request import Request
+from auditd.model_sets.index import parse_index
+from auditd.model_sets.names import Listing, finished_name, index_stem, series_of
+from auditd.model_stores.ollama_manifests import read_manifest
+from auditd.model_stores.sidecar import parse_list
+from auditd.model_stores.signing import parse_bundle
 from auditd.service.watching.mounts import type_of
-from auditd.stores.ollama_manifests import read_manifest
-from auditd.stores.sidecar import parse_list
-from auditd.stores.signing import parse_bundle
-from tests.builders import PRODUCER, Tensor, look, simple, sketch
+from tests.builders import PRODUCER, Tensor, observation, simple, sketch
 from tests.fuzz import gguf_changes, json_changes, seeds, zip_changes
 from tests.fuzz.changes import PLAIN, Change, Dice
 from tests.fuzz.invariant import check_file, check_printable
@@ -80,7 +80,7 @@ def _archive(data: bytes, _dice: Dice) -> None:
     """An archive is looked into whatever its kind is said to be, and reading stays in proportion."""
     descriptor = Descriptor(_written(data))
     try:
-        found = look_inside(descriptor, len(data), "zip")
+        found = inspect_contents(descriptor, len(data), "zip")
     finally:
         descriptor.close()
     if found is not None:
@@ -166,17 +166,17 @@ def _record(data: bytes, _dice: Dice) -> None:
 
 def _dumps() -> list[bytes]:
     files = (sketch().data, *list(seeds.gguf_files())[2:4], *list(seeds.safetensors_files())[:3], b"<html>")
-    return [dump.encode(look_at(Request(path=_written(data), producer=PRODUCER))) for data in files]
+    return [dump.encode(observe_artifact(Request(path=_written(data), producer=PRODUCER))) for data in files]
 
 
 def _dump(data: bytes, _dice: Dice) -> None:
     """A dump that was changed is refused in one line, or stands for a header whose dump can be read again."""
     try:
-        look = dump.decode(data, name="x.json")
+        observation = dump.decode(data, name="x.json")
     except dump.DumpError as refused:
         check_printable([str(refused)])
         return
-    again = dump.encode(look)
+    again = dump.encode(observation)
     assert dump.encode(dump.decode(again)) == again
 
 
@@ -260,7 +260,7 @@ def _peer_gguf(data: bytes, _dice: Dice) -> None:
 
     if data[:4] == b"GGUF" and peers.is_askable(data):
         path = os.fsdecode(_written(data))
-        for difference in peers.ask_gguf(path, look(path)):
+        for difference in peers.ask_gguf(path, observation(path)):
             assert peers.explanation(difference) is not None, f"unexplained: {difference}"
 
 
@@ -268,7 +268,7 @@ def _peer_safetensors(data: bytes, _dice: Dice) -> None:
     from tests.fuzz import peers
 
     path = os.fsdecode(_written(data))
-    for difference in peers.ask_safetensors(data, look(path)):
+    for difference in peers.ask_safetensors(data, observation(path)):
         assert peers.explanation(difference) is not None, f"unexplained: {difference}"
 
 

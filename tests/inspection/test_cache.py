@@ -23,9 +23,9 @@ import pytest
 from auditd.errors import InspectionStopped
 from auditd.evidence.record import Evidence, Producer, Read
 from auditd.formats.writer import Entry, Tensor, write_gguf
-from auditd.inspection import cache, residency
-from auditd.inspection.cache import TREATMENTS, PageCache
+from auditd.inspection import page_cache, residency
 from auditd.inspection.inspector import inspect
+from auditd.inspection.page_cache import TREATMENTS, PageCache
 from auditd.inspection.request import HashMode, Request, carry_on
 
 MIB = 1024 * 1024
@@ -36,7 +36,7 @@ PRODUCER = Producer(name="model-auditd", version="0", host="here", configuration
 BLOCK = random.Random(1).randbytes(MIB)
 
 
-def look(path: Path, mode: HashMode = "full", checkpoint: Callable[[], None] = carry_on) -> Evidence:
+def observation(path: Path, mode: HashMode = "full", checkpoint: Callable[[], None] = carry_on) -> Evidence:
     return inspect(Request(os.fsencode(path), PRODUCER, hash_mode=mode), checkpoint)
 
 
@@ -158,7 +158,7 @@ def test_a_whole_look_leaves_what_it_found(disk: tuple[str, Path, str]) -> None:
     path, digest = on_disk(disk)
     expected = "uncached" if takes_uncached_reads(path) else "dropped"
     found = half(path)
-    evidence = look(path)
+    evidence = observation(path)
     assert (evidence.artifact.sha256, evidence.read.cache) == (digest, expected)
     assert pages(path) == found
 
@@ -170,7 +170,7 @@ def test_without_uncached_reads_too(disk: tuple[str, Path, str], monkeypatch: py
     found = half(path)
     with monkeypatch.context() as patch:
         flags = refusing(patch, OSError(errno.EOPNOTSUPP, "not here"), after)
-        evidence = look(path)
+        evidence = observation(path)
     if takes_uncached_reads(path):
         assert flags.count(DONTCACHE) == after + 1
     assert (evidence.artifact.sha256, evidence.read.cache) == (digest, "dropped")
@@ -206,7 +206,7 @@ def test_what_is_all_in_memory_stays(disk: tuple[str, Path, str], monkeypatch: p
     _, path, digest = disk
     path.read_bytes()
     for _ in range(2):
-        assert look(path).artifact.sha256 == digest
+        assert observation(path).artifact.sha256 == digest
         assert all(pages(path))
         refusing(monkeypatch, OSError(errno.EOPNOTSUPP, "not here"))
 
@@ -215,7 +215,7 @@ def test_a_header_look_brings_in_the_header_alone(disk: tuple[str, Path, str]) -
     """Not the megabytes around it that the kernel would read ahead."""
     path, _ = on_disk(disk)
     forget(path)
-    evidence = look(path, "header")
+    evidence = observation(path, "header")
     assert evidence.read.cache == "left"
     assert evidence.read.bytes_read < MIB
     assert sum(pages(path)) * PAGE == evidence.read.bytes_read
@@ -226,7 +226,7 @@ def test_memory_is_not_dropped_from_memory(disk: tuple[str, Path, str], monkeypa
     if kind != "tmpfs":
         pytest.skip("the others are no memory")
     refusing(monkeypatch, OSError(errno.EOPNOTSUPP, "not here"))
-    evidence = look(path)
+    evidence = observation(path)
     assert (evidence.artifact.sha256, evidence.read.cache) == (digest, "memory")
 
 
@@ -269,7 +269,7 @@ def test_a_kernel_without_the_flag(
     path, digest = small
     refused = NotImplementedError() if number is None else OSError(number, os.strerror(number))
     flags = refusing(monkeypatch, refused)
-    evidence = look(path)
+    evidence = observation(path)
     assert (evidence.verdict, evidence.artifact.sha256) == ("sound", digest)
     assert evidence.read.cache in {"memory", "dropped", "filled"}
     assert flags.count(DONTCACHE) == 1
@@ -284,7 +284,7 @@ def test_a_read_that_fails_is_no_flag_that_is_unknown(
     if not takes_uncached_reads(path):
         pytest.skip("this file system has no uncached reads")
     flags.clear()
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.error is not None
     assert (evidence.outcome, evidence.error.errno) == ("partial", number)
     assert evidence.read.cache == "uncached"
@@ -303,12 +303,12 @@ def test_reads_that_come_short(small: tuple[Path, str], monkeypatch: pytest.Monk
         return real(descriptor, [memoryview(buffers[0])[:100_003]], offset, *flags)
 
     monkeypatch.setattr(os, "preadv", preadv)
-    assert look(path).artifact.sha256 == digest
+    assert observation(path).artifact.sha256 == digest
 
 
 def test_a_header_is_read_as_ever(small: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "preadv")
-    evidence = look(small[0], "header")
+    evidence = observation(small[0], "header")
     assert (evidence.verdict, evidence.read.cache) == ("sound", "left")
 
 
@@ -318,7 +318,7 @@ def test_no_advice_is_no_failure(small: tuple[Path, str], monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "posix_fadvise", refuse)
     refusing(monkeypatch, OSError(errno.EOPNOTSUPP, "not here"))
-    assert look(small[0]).artifact.sha256 == small[1]
+    assert observation(small[0]).artifact.sha256 == small[1]
 
 
 def test_a_file_that_was_cut_can_still_be_asked_about(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_a_kernel_that_refuses_to_say(small: tuple[Path, str], monkeypatch: pyte
     monkeypatch.setattr(residency, "is_memory", lambda _: False)
     monkeypatch.setattr(residency._libc, "mincore", lambda *_: -1)
     refusing(monkeypatch, OSError(errno.EOPNOTSUPP, "not here"))
-    evidence = look(small[0])
+    evidence = observation(small[0])
     assert (evidence.artifact.sha256, evidence.read.cache) == (small[1], "filled")
 
 
@@ -395,7 +395,7 @@ def test_whatever_was_there_and_wherever_it_ends(number: int, monkeypatch: pytes
     count = dice.randint(1, 60)
     found = set(dice.sample(range(count), dice.randint(0, count)))
     kernel = MadeUp(count, set(found), ahead=dice.randint(0, 8))
-    monkeypatch.setattr(cache, "WINDOW_BYTES", 8 * PAGE)
+    monkeypatch.setattr(page_cache, "WINDOW_BYTES", 8 * PAGE)
     monkeypatch.setattr(os, "preadv", kernel.preadv)
     for name in ("absent", "drop"):
         monkeypatch.setattr(residency, name, getattr(kernel, name))

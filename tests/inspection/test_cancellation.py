@@ -54,7 +54,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def look(path: Path, mode: HashMode, checkpoint: StopAt) -> Evidence:
+def observation(path: Path, mode: HashMode, checkpoint: StopAt) -> Evidence:
     return inspect(Request(os.fsencode(path), PRODUCER, hash_mode=mode), checkpoint)
 
 
@@ -84,13 +84,13 @@ def test_a_stop_at_every_checkpoint(model: Path, mode: HashMode, monkeypatch: py
     for name, size in (("FIRST_CHUNK_BYTES", 16), ("CHUNK_BYTES", 7), ("_HASH_CHUNK_BYTES", 512)):
         monkeypatch.setattr(f"auditd.inspection.inspector.{name}", size)
     never = StopAt()
-    whole = look(model, mode, never)
+    whole = observation(model, mode, never)
     assert (whole.outcome, whole.verdict) == ("complete", "sound")
     assert never.calls > 600
     descriptors, threads = sorted(os.listdir("/proc/self/fd")), threading.active_count()
     known: tuple[int, ...] = ()
     for turn in range(1, never.calls + 1):
-        evidence = look(model, mode, StopAt(turn))
+        evidence = observation(model, mode, StopAt(turn))
         assert (evidence.outcome, evidence.verdict, evidence.identity.status) == ("partial", "unknown", "unverified")
         assert evidence.error is not None
         assert (evidence.error.code, evidence.error.category) == ("cancelled", "cancelled")

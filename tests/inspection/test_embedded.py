@@ -27,7 +27,7 @@ from auditd.formats.archives import (
 from auditd.formats.detection import kind_of
 from auditd.formats.foreign import foreign_of
 from auditd.inspection.descriptor import Descriptor
-from auditd.inspection.embedded import CONTAINERS, Contents, look_inside
+from auditd.inspection.embedded import CONTAINERS, Contents, inspect_contents
 from tests.builders import CASES, F32, Tensor, gguf, property_test, safetensors, st_entry
 
 SOUND = gguf([], [Tensor("w", (8,), F32)]).data
@@ -49,7 +49,7 @@ def inside(path: Path, data: bytes) -> Contents | None:
     descriptor = Descriptor(os.fsencode(path))
     try:
         place = len(descriptor.read(7))
-        found = look_inside(descriptor, len(data), kind_of(data[:1024]).word)
+        found = inspect_contents(descriptor, len(data), kind_of(data[:1024]).word)
         assert descriptor.offset == place
         return found
     finally:
@@ -347,7 +347,7 @@ def test_a_stop_passes_through(path: Path) -> None:
         turns.append(0)
 
     descriptor = Descriptor(os.fsencode(path))
-    look_inside(descriptor, len(data), "zip", count)
+    inspect_contents(descriptor, len(data), "zip", count)
     for turn in range(len(turns)):
         left = iter(range(turn))
 
@@ -356,7 +356,7 @@ def test_a_stop_passes_through(path: Path) -> None:
                 raise InspectionStopped("asked to stop")
 
         with pytest.raises(InspectionStopped):
-            look_inside(descriptor, len(data), "zip", stop)
+            inspect_contents(descriptor, len(data), "zip", stop)
     assert descriptor.close() is None
 
 
@@ -378,7 +378,7 @@ def test_a_file_that_shrinks_meanwhile_is_not_called_sound(path: Path) -> None:
     begin = data.index(b"GGUF")
     descriptor = Shrinking(os.fsencode(path))
     descriptor.end = begin + 40
-    found = look_inside(descriptor, len(data), "zip")
+    found = inspect_contents(descriptor, len(data), "zip")
     assert descriptor.close() is None
     assert found is not None
     assert [(inner.verdict, inner.residue) for inner in found.models] == [("unknown", None)]
@@ -394,7 +394,7 @@ def test_case_of_a_llamafile() -> None:
     if not case.is_file():
         pytest.skip(f"no collection of input files at {CASES}")
     descriptor = Descriptor(os.fsencode(case))
-    found = look_inside(descriptor, case.stat().st_size, "executable")
+    found = inspect_contents(descriptor, case.stat().st_size, "executable")
     assert descriptor.close() is None
     assert found is not None
     (inner,) = found.models

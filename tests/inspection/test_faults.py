@@ -32,7 +32,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def look(path: Path, mode: HashMode = "full") -> Evidence:
+def observation(path: Path, mode: HashMode = "full") -> Evidence:
     return inspect(Request(os.fsencode(path), PRODUCER, hash_mode=mode))
 
 
@@ -82,7 +82,7 @@ def test_a_call_fails(
     before = open_files()
     with monkeypatch.context() as patch:
         failing = Failing(patch, call, turn, number)
-        evidence = look(model, "header")
+        evidence = observation(model, "header")
     assert failing.failed
     assert open_files() == before
     if (call, turn) == ("lstat", 3) and number in (errno.ENOENT, errno.ENOTDIR):
@@ -114,7 +114,7 @@ def test_a_close_that_fails_is_said_and_not_tried_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "close", close)
-        evidence = look(model)
+        evidence = observation(model)
     assert len(closed) == 1
     assert evidence.verdict == "sound"
     assert evidence.artifact.sha256 is not None

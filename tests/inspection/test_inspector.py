@@ -27,8 +27,8 @@ from tests.builders import (
     codes,
     finding,
     gguf,
-    look,
-    look_at,
+    observation,
+    observe_artifact,
     safetensors,
     simple,
     sketch,
@@ -159,14 +159,14 @@ def test_a_full_look_hashes_everything(model: Path) -> None:
 def test_digests_at_the_edges_of_chunks(tmp_path: Path, size: int) -> None:
     header = gguf([ARCHITECTURE], [Tensor("w", [1])], data=b"").data
     data = (header + os.urandom(size))[: max(size, len(header))]
-    evidence = look_at(tmp_path, data, hash_mode="full")
+    evidence = observe_artifact(tmp_path, data, hash_mode="full")
     assert evidence.artifact.sha256 == hashlib.sha256(data).hexdigest()
     assert evidence.read.bytes_read == len(data)
 
 
 def test_safetensors_in_full(tmp_path: Path) -> None:
     data = safetensors({"w": st_entry("U8", [600_000], 0, 600_000)}, os.urandom(600_000))
-    evidence = look_at(tmp_path, data, "model.safetensors", hash_mode="full")
+    evidence = observe_artifact(tmp_path, data, "model.safetensors", hash_mode="full")
     assert evidence.verdict == "sound"
     assert evidence.artifact.sha256 == hashlib.sha256(data).hexdigest()
 
@@ -373,8 +373,8 @@ def test_nothing_leaks(model: Path) -> None:
     before = descriptors()
     for mode in ("header", "full"):
         run(model, hash_mode=mode)
-    look(model.with_name("absent"))
-    look_at(model.parent, b"GGUF", "short.gguf")
+    observation(model.with_name("absent"))
+    observe_artifact(model.parent, b"GGUF", "short.gguf")
     assert descriptors() == before
 
 
@@ -395,19 +395,19 @@ def unavailable(evidence: Evidence, number: int | None) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    unavailable(look(tmp_path / "absent.gguf"), errno.ENOENT)
+    unavailable(observation(tmp_path / "absent.gguf"), errno.ENOENT)
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
-    unavailable(look(tmp_path / "absent" / "model.gguf"), errno.ENOENT)
+    unavailable(observation(tmp_path / "absent" / "model.gguf"), errno.ENOENT)
 
 
 def test_a_file_as_a_directory(model: Path) -> None:
-    unavailable(look(model / "model.gguf"), errno.ENOTDIR)
+    unavailable(observation(model / "model.gguf"), errno.ENOTDIR)
 
 
 def test_a_directory(tmp_path: Path) -> None:
-    evidence = look(tmp_path)
+    evidence = observation(tmp_path)
     assert evidence.outcome == "unavailable"
     assert evidence.error is not None
     assert evidence.error.code == "target_unavailable"
@@ -416,24 +416,24 @@ def test_a_directory(tmp_path: Path) -> None:
 def test_a_dangling_link(tmp_path: Path) -> None:
     link = tmp_path / "model.gguf"
     link.symlink_to(tmp_path / "absent")
-    unavailable(look(link), errno.ENOENT)
+    unavailable(observation(link), errno.ENOENT)
 
 
 def test_a_loop_of_links(tmp_path: Path) -> None:
     first, second = tmp_path / "a.gguf", tmp_path / "b.gguf"
     first.symlink_to(second)
     second.symlink_to(first)
-    unavailable(look(first), errno.ELOOP)
+    unavailable(observation(first), errno.ELOOP)
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
-    unavailable(look(tmp_path / ("n" * 300)), errno.ENAMETOOLONG)
+    unavailable(observation(tmp_path / ("n" * 300)), errno.ENAMETOOLONG)
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     path = tmp_path / "pipe.gguf"
     os.mkfifo(path)
-    evidence = look(path)
+    evidence = observation(path)
     assert evidence.outcome == "unavailable"
     assert evidence.error is not None
     assert (evidence.error.code, evidence.error.category) == ("target_unavailable", "path")
@@ -444,7 +444,7 @@ def test_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX) as made:
         monkeypatch.chdir(tmp_path)  # the path of a socket is short
         made.bind("s.gguf")
-        evidence = look(path)
+        evidence = observation(path)
     assert evidence.outcome == "unavailable"
     assert evidence.error is not None
     assert evidence.error.code == "target_unavailable"
@@ -453,14 +453,14 @@ def test_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device() -> None:
     if not stat.S_ISCHR(os.stat("/dev/null").st_mode):
         pytest.skip("/dev/null is no device here")
-    evidence = look("/dev/null")
+    evidence = observation("/dev/null")
     assert evidence.outcome == "unavailable"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read(model: Path) -> None:
     model.chmod(0)
-    unavailable(look(model), errno.EACCES)
+    unavailable(observation(model), errno.EACCES)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, path: Path, name: str, number: int, at: int = 1) -> None:
@@ -601,7 +601,7 @@ def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     raw = os.fsencode(tmp_path) + b"/m\xff\n.gguf"
     with open(raw, "wb") as file:
         file.write(sketch().data)
-    evidence = look(raw)
+    evidence = observation(raw)
     assert evidence.verdict == "sound"
     assert evidence.artifact.path_base64 is not None
     assert base64.b64decode(evidence.artifact.path_base64) == raw
@@ -622,12 +622,12 @@ def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
 def test_unfinished_downloads_are_not_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(sketch().data[:100])
-    evidence = look(path)
+    evidence = observation(path)
     assert (evidence.outcome, evidence.verdict) == ("skipped", "in_progress")
     assert finding(evidence, "unfinished").severity == "info"
     assert evidence.read.bytes_read == 0
     assert evidence.artifact.sha256 is None
-    asked = look(path, unfinished=True)
+    asked = observation(path, unfinished=True)
     assert asked.verdict == "truncated"
 
 
@@ -635,16 +635,16 @@ def test_aria2_beside_a_file_says_that_it_is_unfinished(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(sketch().data)
     (tmp_path / "model.gguf.aria2").write_bytes(b"")
-    assert look(path).verdict == "in_progress"
+    assert observation(path).verdict == "in_progress"
     (tmp_path / "model.gguf.aria2").unlink()
-    assert look(path).verdict == "sound"
+    assert observation(path).verdict == "sound"
 
 
 @pytest.mark.parametrize("name", ["part", "model.partial", "x.gguf.part2", "incomplete.gguf", "a-partial-x.gguf"])
 def test_other_names_are_finished(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(sketch().data)
-    assert look(path).verdict == "sound"
+    assert observation(path).verdict == "sound"
 
 
 # --- severities

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from auditd.errors import InspectionStopped
-from auditd.evidence.look import Look
-from auditd.evidence.numbers import PLAIN_TYPES, Numbers, refusal
+from auditd.evidence.observation import Observation
+from auditd.evidence.statistics import PLAIN_TYPES, Numbers, refusal
 from auditd.formats.declarations import ByteOrder
-from auditd.inspection import numbers
-from auditd.inspection.numbers import summarise
+from auditd.inspection import tensor_statistics
+from auditd.inspection.tensor_statistics import summarise
 from auditd.model.tensors import TensorFact, tensor_facts
 from tests.builders import F32, Q4_K, Tensor, gguf, safetensors, sketch, st_entry
 from tests.support.looks import looked_at
@@ -49,21 +49,21 @@ def as_numbers(raw: bytes, type_name: str, order: ByteOrder = "little") -> NDArr
     return np.frombuffer(raw, mark + DTYPES[type_name])
 
 
-def read(look: Look, name: bytes = b"t", **options: Any) -> Numbers:
-    return summarise(look, fact(look, name), **options)
+def read(observation: Observation, name: bytes = b"t", **options: Any) -> Numbers:
+    return summarise(observation, fact(observation, name), **options)
 
 
-def fact(look: Look, name: bytes = b"t") -> TensorFact:
-    return next(tensor for tensor in tensor_facts(look.header, look.account) if tensor.name == name)
+def fact(observation: Observation, name: bytes = b"t") -> TensorFact:
+    return next(tensor for tensor in tensor_facts(observation.header, observation.account) if tensor.name == name)
 
 
-def safetensors_look(tmp_path: Path, raw: bytes, type_name: str) -> Look:
+def safetensors_look(tmp_path: Path, raw: bytes, type_name: str) -> Observation:
     count = len(raw) // PLAIN_TYPES[type_name].size
     data = safetensors({"t": st_entry(type_name, [count], 0, len(raw))}, raw)
     return looked_at(tmp_path, data, "model.safetensors")
 
 
-def gguf_look(tmp_path: Path, raw: bytes, type_id: int, width: int, endian: str = "<", **options: Any) -> Look:
+def gguf_look(tmp_path: Path, raw: bytes, type_id: int, width: int, endian: str = "<", **options: Any) -> Observation:
     built = gguf([], [Tensor("t", [len(raw) // width], type_id, 0)], data=raw, endian=endian)
     return looked_at(tmp_path, built.data, **options)
 
@@ -91,7 +91,7 @@ def assert_matches(got: Numbers, expected: NDArray[Any]) -> None:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several pieces without several megabytes; the last one is not full."""
-    monkeypatch.setattr(numbers, "_PIECE_BYTES", 1024)
+    monkeypatch.setattr(tensor_statistics, "_PIECE_BYTES", 1024)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -106,8 +106,8 @@ def test_random_bits_of_every_plain_type_of_safetensors(type_name: str, tmp_path
 @pytest.mark.parametrize("type_name", sorted(GGUF_IDS))
 def test_random_bits_of_every_plain_type_of_gguf(type_name: str, endian: str, tmp_path: Path) -> None:
     raw = BITS.bytes(3000 - 3000 % 8)
-    look = gguf_look(tmp_path, raw, GGUF_IDS[type_name], PLAIN_TYPES[type_name].size, endian)
-    assert_matches(read(look), as_numbers(raw, type_name, "little" if endian == "<" else "big"))
+    observation = gguf_look(tmp_path, raw, GGUF_IDS[type_name], PLAIN_TYPES[type_name].size, endian)
+    assert_matches(read(observation), as_numbers(raw, type_name, "little" if endian == "<" else "big"))
 
 
 @pytest.mark.parametrize("type_name", ["F16", "BF16", "F32", "F64"])
@@ -160,15 +160,15 @@ def test_integers_are_exact_past_what_a_double_holds(tmp_path: Path) -> None:
 
 
 def test_the_small_known_file(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, sketch().data)
-    got = read(look, b"blk.0.counts.weight")
+    observation = looked_at(tmp_path, sketch().data)
+    got = read(observation, b"blk.0.counts.weight")
     assert (got.begin, got.first) == (384, (0.5, 1.5, 2.5, 3.5, 4.5, 5.5))
     assert (got.smallest, got.largest, got.mean, got.plausible) == (0.5, 5.5, 3.0, 6)
 
 
 def test_ignoring_the_alignment_reads_six_zeros_and_nothing_complains(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, sketch().data)
-    got = read(look, b"blk.0.counts.weight", ignore_alignment=True)
+    observation = looked_at(tmp_path, sketch().data)
+    got = read(observation, b"blk.0.counts.weight", ignore_alignment=True)
     assert (got.begin, got.count, got.first) == (327, 6, (0.0,) * 6)
     assert (got.not_finite, got.stop, got.identity) == (0, None, "unchanged")
 
@@ -182,8 +182,8 @@ def test_an_empty_tensor_has_no_numbers(tmp_path: Path) -> None:
 def test_a_file_that_ends_inside_the_tensor(kept: int, count: int, tmp_path: Path) -> None:
     raw = np.arange(1, 11, dtype="<f4").tobytes()
     whole = len(gguf([], [Tensor("t", [10], F32, 0)], data=b"").data)
-    look = gguf_look(tmp_path, raw, F32, 4, size=whole + kept)
-    got = read(look)
+    observation = gguf_look(tmp_path, raw, F32, 4, size=whole + kept)
+    got = read(observation)
     assert (got.declared, got.count, got.first) == (10, count, tuple(map(float, range(1, count + 1)))[:8])
     assert got.stop is not None
     assert (got.stop.category, got.stop.offset) == ("content", whole + kept)
@@ -192,14 +192,14 @@ def test_a_file_that_ends_inside_the_tensor(kept: int, count: int, tmp_path: Pat
 
 
 def test_a_tensor_that_lies_past_every_file(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, gguf([], [Tensor("t", [8], F32, 2**64 - 32)], data=bytes(64)).data)
-    got = read(look)
+    observation = looked_at(tmp_path, gguf([], [Tensor("t", [8], F32, 2**64 - 32)], data=bytes(64)).data)
+    got = read(observation)
     assert (got.count, got.stop is not None) == (0, True)
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_a_stop_keeps_what_was_read(tmp_path: Path) -> None:
-    look = safetensors_look(tmp_path, np.arange(1000, dtype="<f4").tobytes(), "F32")
+    observation = safetensors_look(tmp_path, np.arange(1000, dtype="<f4").tobytes(), "F32")
     calls = iter(range(100))
 
     def checkpoint() -> None:
@@ -207,7 +207,7 @@ def test_a_stop_keeps_what_was_read(tmp_path: Path) -> None:
             message = "enough"
             raise InspectionStopped(message)
 
-    got = read(look, checkpoint=checkpoint)
+    got = read(observation, checkpoint=checkpoint)
     assert (got.count, got.largest, got.identity) == (512, 511.0, "unverified")
     assert got.stop is not None
     assert (got.stop.code, got.stop.message) == ("cancelled", "enough")
@@ -216,29 +216,29 @@ def test_a_stop_keeps_what_was_read(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_pieces")
 def test_progress_is_in_bytes_of_the_tensor(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    look = safetensors_look(tmp_path, bytes(2500), "U8")
-    read(look, progress=lambda done, wanted: told.append((done, wanted)))
+    observation = safetensors_look(tmp_path, bytes(2500), "U8")
+    read(observation, progress=lambda done, wanted: told.append((done, wanted)))
     assert told == [(1024, 2500), (2048, 2500), (2500, 2500)]
 
 
 def test_a_file_changed_since_its_header_was_read_is_said_to_be(tmp_path: Path) -> None:
-    look = safetensors_look(tmp_path, bytes(64), "F32")
-    os.utime(look.path, ns=(1, 1))
-    assert read(look).identity == "modified"
+    observation = safetensors_look(tmp_path, bytes(64), "F32")
+    os.utime(observation.path, ns=(1, 1))
+    assert read(observation).identity == "modified"
 
 
 def test_another_file_at_the_path_is_said_to_be(tmp_path: Path) -> None:
-    look = safetensors_look(tmp_path, bytes(64), "F32")
+    observation = safetensors_look(tmp_path, bytes(64), "F32")
     other = tmp_path / "other"
-    other.write_bytes(Path(os.fsdecode(look.path)).read_bytes())
-    os.replace(other, look.path)
-    assert read(look).identity == "replaced"
+    other.write_bytes(Path(os.fsdecode(observation.path)).read_bytes())
+    os.replace(other, observation.path)
+    assert read(observation).identity == "replaced"
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
-    look = safetensors_look(tmp_path, bytes(64), "F32")
-    os.unlink(look.path)
-    got = read(look)
+    observation = safetensors_look(tmp_path, bytes(64), "F32")
+    os.unlink(observation.path)
+    got = read(observation)
     assert (got.count, got.identity) == (0, "unverified")
     assert got.stop is not None
     assert got.stop.category == "path"
@@ -262,6 +262,6 @@ def test_other_types_are_refused_in_plain_words(type_name: str, words: str) -> N
 
 
 def test_a_quantized_tensor_is_not_read(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, gguf([], [Tensor("t", [256], Q4_K, 0)], data=bytes(144)).data)
+    observation = looked_at(tmp_path, gguf([], [Tensor("t", [256], Q4_K, 0)], data=bytes(144)).data)
     with pytest.raises(ValueError, match="plain"):
-        read(look)
+        read(observation)

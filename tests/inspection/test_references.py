@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from auditd.errors import InspectionStopped
+from auditd.evidence.expectation import Algorithm, Expectation, Reference, Remark
 from auditd.evidence.history import Earlier, Seen
-from auditd.evidence.promise import Algorithm, Promise, Reference, Remark
 from auditd.evidence.record import Evidence
 from auditd.formats.writer import Entry, Tensor, sketch, write_gguf
 from auditd.inspection.inspector import inspect
@@ -33,27 +33,31 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def promised(*references: tuple[Algorithm, str], **more: Any) -> Promise:
-    return Promise(references=tuple(Reference(name, value, "the blob's name") for name, value in references), **more)
+def expected(*references: tuple[Algorithm, str], **more: Any) -> Expectation:
+    return Expectation(
+        references=tuple(Reference(name, value, "the blob's name") for name, value in references), **more
+    )
 
 
-def look(
+def observation(
     path: bytes,
-    promise: Promise | None = None,
+    expectation: Expectation | None = None,
     *,
     mode: HashMode = "expected",
     earlier: Earlier | None = None,
     parts: Parts = "none",
 ) -> Evidence:
-    said = promise or Promise()
-    return inspect(Request(path, PRODUCER, hash_mode=mode, promises=lambda *_: said, earlier=earlier, parts=parts))
+    said = expectation or Expectation()
+    return inspect(Request(path, PRODUCER, hash_mode=mode, expectations=lambda *_: said, earlier=earlier, parts=parts))
 
 
 # -- references --------------------------------------------------------------------------------------------
 
 
 def test_a_reference_that_is_kept(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path), promised(("sha256", sha256(SKETCH)), store="ollama", names=("counts:latest",)))
+    evidence = observation(
+        put(tmp_path), expected(("sha256", sha256(SKETCH)), store="ollama", names=("counts:latest",))
+    )
     assert (evidence.outcome, evidence.verdict) == ("complete", "sound")
     assert (evidence.read.scope, evidence.artifact.sha256) == ("full", sha256(SKETCH))
     assert evidence.read.bytes_read == evidence.read.bytes_hashed == len(SKETCH)
@@ -65,20 +69,20 @@ def test_a_reference_that_is_kept(tmp_path: Path) -> None:
 
 
 def test_without_a_reference_only_the_header_is_read(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path))
+    evidence = observation(put(tmp_path))
     assert evidence.read.scope == "header"
     assert evidence.artifact.sha256 is None
     assert evidence.artifact.expected == []
 
 
 def test_a_header_look_hashes_nothing_and_still_names_the_reference(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path), promised(("sha256", "0" * 64)), mode="header")
+    evidence = observation(put(tmp_path), expected(("sha256", "0" * 64)), mode="header")
     assert (evidence.read.scope, evidence.verdict) == ("header", "sound")
     assert evidence.artifact.expected[0].value == "0" * 64
 
 
 def test_a_reference_that_is_not_kept(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path), promised(("sha256", "ab" * 32), names=("one:latest", "two:latest")))
+    evidence = observation(put(tmp_path), expected(("sha256", "ab" * 32), names=("one:latest", "two:latest")))
     found = finding(evidence, "digest_mismatch")
     assert (evidence.outcome, evidence.verdict) == ("complete", "mismatch")
     assert (found.severity, found.expected, found.actual) == ("critical", "ab" * 32, sha256(SKETCH))
@@ -93,25 +97,25 @@ def test_a_reference_that_is_not_kept(tmp_path: Path) -> None:
 def test_git_names_a_blob_by_its_length_and_content(tmp_path: Path) -> None:
     # `printf 'what is up, doc?' | git hash-object --stdin`, as the Git book shows it.
     path = put(tmp_path, b"what is up, doc?", "blob")
-    good = look(path, promised(("git-sha1", "bd9dbf5aae1a3862dd1526723246b20206e5fc37"), role="other"))
+    good = observation(path, expected(("git-sha1", "bd9dbf5aae1a3862dd1526723246b20206e5fc37"), role="other"))
     assert (good.verdict, good.outcome) == ("sound", "complete")
     assert good.digests is not None
     assert good.digests.git_sha1 == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
-    bad = look(path, promised(("git-sha1", "0" * 40), role="other"))
+    bad = observation(path, expected(("git-sha1", "0" * 40), role="other"))
     assert bad.verdict == "mismatch"
     assert finding(bad, "digest_mismatch").actual == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
 
 
 def test_a_part_of_a_store_that_is_no_model_is_never_foreign(tmp_path: Path) -> None:
     text = b"MIT License"
-    evidence = look(put(tmp_path, text, "licence"), promised(("sha256", sha256(text)), role="other"))
+    evidence = observation(put(tmp_path, text, "licence"), expected(("sha256", sha256(text)), role="other"))
     assert (evidence.verdict, evidence.artifact.format, codes(evidence)) == ("sound", None, set())
-    assert look(put(tmp_path, text, "licence")).verdict == "foreign"
+    assert observation(put(tmp_path, text, "licence")).verdict == "foreign"
 
 
 @pytest.mark.parametrize(("promised_size", "verdict"), [(409, "truncated"), (407, "mismatch")])
 def test_a_size_that_was_not_published(tmp_path: Path, promised_size: int, verdict: str) -> None:
-    evidence = look(put(tmp_path), Promise(size=promised_size))
+    evidence = observation(put(tmp_path), Expectation(size=promised_size))
     found = finding(evidence, "size_mismatch")
     assert (evidence.verdict, found.severity, found.expected, found.actual) == (
         verdict,
@@ -119,17 +123,17 @@ def test_a_size_that_was_not_published(tmp_path: Path, promised_size: int, verdi
         promised_size,
         408,
     )
-    assert look(put(tmp_path), Promise(size=408)).verdict == "sound"
+    assert observation(put(tmp_path), Expectation(size=408)).verdict == "sound"
 
 
 def test_the_digest_of_nothing_is_named(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path, b""), promised(("sha256", "ab" * 32)))
+    evidence = observation(put(tmp_path, b""), expected(("sha256", "ab" * 32)))
     assert evidence.verdict == "mismatch"
     assert "the digest of nothing" in finding(evidence, "digest_mismatch").message
 
 
 def test_remarks_of_a_store_are_findings(tmp_path: Path) -> None:
-    evidence = look(put(tmp_path), Promise(remarks=(Remark("orphan", "no manifest names it"),)))
+    evidence = observation(put(tmp_path), Expectation(remarks=(Remark("orphan", "no manifest names it"),)))
     assert (evidence.verdict, finding(evidence, "orphan").message) == ("notice", "no manifest names it")
 
 
@@ -137,10 +141,10 @@ def test_remarks_of_a_store_are_findings(tmp_path: Path) -> None:
 def test_touched_since_its_download(tmp_path: Path, seconds: int, touched: bool) -> None:
     path = put(tmp_path)
     downloaded = os.stat(path).st_mtime_ns - seconds * 1_000_000_000
-    evidence = look(path, promised(("sha256", sha256(SKETCH)), downloaded_ns=downloaded))
+    evidence = observation(path, expected(("sha256", sha256(SKETCH)), downloaded_ns=downloaded))
     assert evidence.verdict == "sound"
     assert ("touched" in codes(evidence)) is touched
-    edited = look(path, promised(("sha256", "ab" * 32), downloaded_ns=downloaded))
+    edited = observation(path, expected(("sha256", "ab" * 32), downloaded_ns=downloaded))
     assert ("changed after its download" in finding(edited, "digest_mismatch").message) is touched
 
 
@@ -172,13 +176,13 @@ def large(directory: Path) -> bytes:
 
 def test_a_host_that_reads_differently_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = large(tmp_path)
-    expected = sha256(Path(os.fsdecode(path)).read_bytes())
+    content = sha256(Path(os.fsdecode(path)).read_bytes())
     unstable(monkeypatch, reads=1)
-    evidence = look(path, promised(("sha256", expected)))
+    evidence = observation(path, expected(("sha256", content)))
     found = finding(evidence, "unstable_read")
-    assert (evidence.verdict, found.severity, found.actual) == ("unknown", "critical", expected)
+    assert (evidence.verdict, found.severity, found.actual) == ("unknown", "critical", content)
     assert evidence.digests is not None
-    assert evidence.digests.sha256_again == expected
+    assert evidence.digests.sha256_again == content
     assert "digest_mismatch" not in codes(evidence)
     # Neither digest is the file's: nothing may be held against it later.
     assert evidence.artifact.sha256 is None
@@ -189,7 +193,7 @@ def test_a_host_that_reads_differently_each_time(tmp_path: Path, monkeypatch: py
 
 def test_a_stop_in_the_second_reading_leaves_the_digests_unknown(tmp_path: Path) -> None:
     path = large(tmp_path)
-    said = promised(("sha256", "ab" * 32))
+    said = expected(("sha256", "ab" * 32))
     calls = 0
 
     def count() -> None:
@@ -202,7 +206,7 @@ def test_a_stop_in_the_second_reading_leaves_the_digests_unknown(tmp_path: Path)
         if not calls:
             raise InspectionStopped("enough")
 
-    request = Request(path, PRODUCER, hash_mode="expected", promises=lambda *_: said)
+    request = Request(path, PRODUCER, hash_mode="expected", expectations=lambda *_: said)
     assert inspect(request, count).verdict == "mismatch"
     # The last checkpoint stands before the second comparison of identities.
     evidence = inspect(request, stop)
@@ -214,20 +218,20 @@ def test_a_stop_in_the_second_reading_leaves_the_digests_unknown(tmp_path: Path)
 
 def test_a_look_at_the_header_stands_against_the_digest_that_is_known(tmp_path: Path) -> None:
     path = put(tmp_path)
-    same = Earlier(same=Seen.of(look(path, mode="full")))
-    evidence = look(path, promised(("sha256", "ab" * 32)), mode="header", earlier=same)
+    same = Earlier(same=Seen.of(observation(path, mode="full")))
+    evidence = observation(path, expected(("sha256", "ab" * 32)), mode="header", earlier=same)
     found = finding(evidence, "digest_mismatch")
     assert (evidence.verdict, evidence.read.scope, found.actual) == ("mismatch", "header", sha256(SKETCH))
     assert evidence.artifact.sha256 is None
-    assert look(path, promised(("sha256", sha256(SKETCH))), mode="header", earlier=same).verdict == "sound"
+    assert observation(path, expected(("sha256", sha256(SKETCH))), mode="header", earlier=same).verdict == "sound"
 
 
 def test_silent_corruption_is_another_digest_of_the_same_state(tmp_path: Path) -> None:
     path = put(tmp_path)
-    first = look(path, mode="full")
+    first = observation(path, mode="full")
     known = Seen.of(first)
     same = Earlier(same=Seen(known.evidence_id, known.recorded_at, known.identity, sha256="ab" * 32))
-    evidence = look(path, mode="full", earlier=same)
+    evidence = observation(path, mode="full", earlier=same)
     found = finding(evidence, "silent_corruption")
     assert (evidence.verdict, found.severity, found.expected, found.actual) == (
         "mismatch",
@@ -236,7 +240,7 @@ def test_silent_corruption_is_another_digest_of_the_same_state(tmp_path: Path) -
         sha256(SKETCH),
     )
     assert "confirmed by a second reading" in found.message
-    assert look(path, mode="full", earlier=Earlier(same=known)).verdict == "sound"
+    assert observation(path, mode="full", earlier=Earlier(same=known)).verdict == "sound"
 
 
 # -- what is another than before ---------------------------------------------------------------------------
@@ -262,27 +266,27 @@ CHANGES = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_changed_is_told_apart(tmp_path: Path, what: str) -> None:
-    before = Seen.of(look(put(tmp_path, model()), mode="full", parts="data"))
+    before = Seen.of(observation(put(tmp_path, model()), mode="full", parts="data"))
     data, expected = CHANGES[what]
     path = put(tmp_path, data, "again.gguf")
-    evidence = look(path, mode="full", parts="data", earlier=Earlier(before=before, hashed=before))
+    evidence = observation(path, mode="full", parts="data", earlier=Earlier(before=before, hashed=before))
     assert codes(evidence) == expected
     if what == "a name":
         assert "the tensor data is the same" in finding(evidence, "header_changed").message
 
 
 def test_without_digests_of_parts_weights_are_judged_only_behind_the_same_header(tmp_path: Path) -> None:
-    before = Seen.of(look(put(tmp_path, model()), mode="full"))
+    before = Seen.of(observation(put(tmp_path, model()), mode="full"))
     earlier = Earlier(before=before, hashed=before)
-    same_header = look(put(tmp_path, CHANGES["the weights"][0]), mode="full", earlier=earlier)
+    same_header = observation(put(tmp_path, CHANGES["the weights"][0]), mode="full", earlier=earlier)
     assert codes(same_header) == {"weights_changed"}
-    other_header = look(put(tmp_path, CHANGES["both"][0]), mode="full", earlier=earlier)
+    other_header = observation(put(tmp_path, CHANGES["both"][0]), mode="full", earlier=earlier)
     assert codes(other_header) == {"header_changed"}
 
 
 def test_a_header_look_tells_a_poisoned_template(tmp_path: Path) -> None:
-    before = Seen.of(look(put(tmp_path, model()), mode="header"))
-    evidence = look(put(tmp_path, model(template="{{ evil }}")), mode="header", earlier=Earlier(before=before))
+    before = Seen.of(observation(put(tmp_path, model()), mode="header"))
+    evidence = observation(put(tmp_path, model(template="{{ evil }}")), mode="header", earlier=Earlier(before=before))
     found = finding(evidence, "template_changed")
     assert (evidence.verdict, found.severity) == ("notice", "warning")
     assert (found.expected, found.actual) == (sha256(b"{{ a }}"), sha256(b"{{ evil }}"))
@@ -296,7 +300,7 @@ def test_the_digest_of_the_tensor_data_and_of_each_tensor(tmp_path: Path) -> Non
     tensors = (Tensor("a", (5,), 0, first), Tensor("b", (100_000,), 0, second))
     for pad_tail in (False, True):
         written = write_gguf((), tensors, pad_tail=pad_tail).data
-        evidence = look(put(tmp_path, written), mode="full", parts="tensors")
+        evidence = observation(put(tmp_path, written), mode="full", parts="tensors")
         assert evidence.digests is not None
         # From the first tensor to the last one's end, with the twelve bytes of padding between them.
         assert evidence.digests.tensor_data == sha256(first + bytes(12) + second)
@@ -310,7 +314,7 @@ def test_the_digest_of_the_tensor_data_and_of_each_tensor(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("cut", "known"), [(0, True), (1, False)])
 def test_a_cut_file_has_no_digest_of_its_tensor_data(tmp_path: Path, cut: int, known: bool) -> None:
     data = model()
-    evidence = look(put(tmp_path, data[: len(data) - cut]), mode="full", parts="tensors")
+    evidence = observation(put(tmp_path, data[: len(data) - cut]), mode="full", parts="tensors")
     assert (evidence.digests is not None and evidence.digests.tensor_data is not None) is known
 
 
@@ -323,6 +327,6 @@ def test_a_hash_that_the_file_carries_of_itself(tmp_path: Path, stated: str) -> 
         % carried.encode()
     )
     path = put(tmp_path, len(header).to_bytes(8, "little") + header + data, "model.safetensors")
-    evidence = look(path, mode="full")
+    evidence = observation(path, mode="full")
     assert ("self_hash_differs" in codes(evidence)) is (stated == "another")
-    assert "self_hash_differs" not in codes(look(path, mode="header"))
+    assert "self_hash_differs" not in codes(observation(path, mode="header"))

@@ -14,7 +14,7 @@ import pytest
 
 from auditd.errors import InspectionStopped
 from auditd.inspection import scan
-from auditd.inspection.scan import Found, Gone, Other, Unfinished, Unseen, look, walk
+from auditd.inspection.scan import Found, Gone, Other, Unfinished, Unseen, scan_paths, walk
 from tests.support.models import gguf, safetensors
 
 MODEL = gguf()
@@ -156,7 +156,7 @@ def test_a_link_may_lead_where_the_walk_does_not_go(tmp_path: Path) -> None:
     assert names(tmp_path, sightings, Other) == [b"blobs/2"]
     assert all(item.status.st_size for item in sightings if isinstance(item, Found))
     root = os.fsencode(tmp_path)
-    assert list(look(root + b"/a.gguf", root, recursive=False)) == [Found(os.fsencode(blob), blob.stat())]
+    assert list(scan_paths(root + b"/a.gguf", root, recursive=False)) == [Found(os.fsencode(blob), blob.stat())]
     assert walked(tmp_path, recursive=False, exclude=("blobs",)) == []
     assert walked(tmp_path, exclude=("blobs",)) == []
 
@@ -166,11 +166,11 @@ def test_what_is_behind_a_link_is_not_looked_at(tmp_path: Path) -> None:
     put(tmp_path, "real/below/a.gguf")
     (tmp_path / "link").symlink_to("real")
     for path in (b"/link/below/a.gguf", b"/link/below", b"/link/gone.gguf"):
-        assert list(look(root + path, root)) == []
-    assert names(tmp_path, look(root + b"/link/below/a.gguf", root, follow_links=True)) == [b"link/below/a.gguf"]
+        assert list(scan_paths(root + path, root)) == []
+    assert names(tmp_path, scan_paths(root + b"/link/below/a.gguf", root, follow_links=True)) == [b"link/below/a.gguf"]
     # The root itself may be reached by one.
     (tmp_path / "root").symlink_to("real")
-    assert names(tmp_path, look(root + b"/root/below/a.gguf", root + b"/root")) == [b"root/below/a.gguf"]
+    assert names(tmp_path, scan_paths(root + b"/root/below/a.gguf", root + b"/root")) == [b"root/below/a.gguf"]
 
 
 def test_links_that_are_passed_over_are_special(tmp_path: Path) -> None:
@@ -247,12 +247,12 @@ def test_looking_at_one_path(tmp_path: Path) -> None:
     root = os.fsencode(tmp_path)
     put(tmp_path, "a.gguf")
     put(tmp_path, "new/below/b.gguf")
-    assert names(tmp_path, look(root + b"/a.gguf", root)) == [b"a.gguf"]
-    assert names(tmp_path, look(root + b"/new", root)) == [b"new/below/b.gguf"]
-    assert list(look(root + b"/gone.gguf", root)) == [Gone(root + b"/gone.gguf")]
-    assert list(look(root + b"/new/below/b.gguf", root, exclude=("new",))) == []
-    assert list(look(root + b"/new/below/b.gguf", root, recursive=False)) == []
-    assert list(look(root + b"/new", root, recursive=False)) == []
+    assert names(tmp_path, scan_paths(root + b"/a.gguf", root)) == [b"a.gguf"]
+    assert names(tmp_path, scan_paths(root + b"/new", root)) == [b"new/below/b.gguf"]
+    assert list(scan_paths(root + b"/gone.gguf", root)) == [Gone(root + b"/gone.gguf")]
+    assert list(scan_paths(root + b"/new/below/b.gguf", root, exclude=("new",))) == []
+    assert list(scan_paths(root + b"/new/below/b.gguf", root, recursive=False)) == []
+    assert list(scan_paths(root + b"/new", root, recursive=False)) == []
 
 
 def test_the_status_is_that_of_the_file(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ TENSOR = Tensor("t", (32,))
 
 
 def said(directory: Path, entries: Sequence[Entry]) -> Architecture:
-    look = looked_at(directory, gguf(entries, [TENSOR]).data)
-    return architecture(look.header, look.account)
+    observation = looked_at(directory, gguf(entries, [TENSOR]).data)
+    return architecture(observation.header, observation.account)
 
 
 def values(found: Architecture) -> dict[str, int | None]:
@@ -26,8 +26,8 @@ def values(found: Architecture) -> dict[str, int | None]:
 
 
 def test_the_published_figures(tmp_path: Path) -> None:
-    look = twin_at(tmp_path, hero())
-    found = architecture(look.header, look.account)
+    observation = twin_at(tmp_path, hero())
+    found = architecture(observation.header, observation.account)
     assert found.name == b"qwen2"
     assert values(found) == {
         "blocks": 28,
@@ -46,8 +46,8 @@ def test_the_published_figures(tmp_path: Path) -> None:
     assert found.groups == Groups(architecture=8, tokenizer=10, general=16, other=0)
     assert found.parameters == 7_615_616_512
     assert found.experts.reason == "the file does not declare it"
-    look = twin_at(tmp_path, small())
-    assert values(architecture(look.header, look.account))["vocabulary"] == 151_936
+    observation = twin_at(tmp_path, small())
+    assert values(architecture(observation.header, observation.account))["vocabulary"] == 151_936
 
 
 def test_the_prefix_is_the_one_that_the_file_names(tmp_path: Path) -> None:
@@ -116,15 +116,15 @@ def test_no_architecture_and_no_gguf(tmp_path: Path) -> None:
         None,
         "the file does not name its architecture",
     )
-    look = looked_at(tmp_path, safetensors({"w": st_entry("F32", [2], 0, 8)}, bytes(8)), "m.safetensors")
-    other = architecture(look.header, look.account)
+    observation = looked_at(tmp_path, safetensors({"w": st_entry("F32", [2], 0, 8)}, bytes(8)), "m.safetensors")
+    other = architecture(observation.header, observation.account)
     assert (other.name, other.groups, other.parameters) == (None, None, 2)
     assert {getattr(other, figure).reason for figure in FIGURES} == {"a safetensors header does not say it"}
 
 
 def test_a_header_that_breaks_off_does_not_say_that_a_key_is_absent(tmp_path: Path) -> None:
     built = gguf([Entry("general.architecture", "string", "a"), Entry("a.block_count", "u32", 3)], [TENSOR])
-    look = looked_at(tmp_path, built.data[: built.at("metadata[1].value")])
-    found = architecture(look.header, look.account)
+    observation = looked_at(tmp_path, built.data[: built.at("metadata[1].value")])
+    found = architecture(observation.header, observation.account)
     assert (found.name, found.groups) == (b"a", None)
     assert found.blocks.reason == "not every entry of the header is known"

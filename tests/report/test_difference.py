@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from auditd.evidence.difference.compare import difference
-from auditd.evidence.difference.record import Difference
-from auditd.evidence.difference.subject import Subject
+from auditd.comparison.compare import difference
+from auditd.comparison.difference import Difference
+from auditd.comparison.subject import Subject
 from auditd.report.columns import width
 from auditd.report.difference import lines
-from tests.builders import ARCHITECTURE, F32, Q4_K, Q6_K, Array, Built, Entry, Tensor, aligned, gguf, look_at
+from tests.builders import ARCHITECTURE, F32, Q4_K, Q6_K, Array, Built, Entry, Tensor, aligned, gguf, observe_artifact
 from tests.support.lines import harmless
 
 TEMPLATE = "tokenizer.chat_template"
@@ -21,7 +21,9 @@ def compared(directory: Path, a: Built | bytes, b: Built | bytes, limit: int = 1
     """Two files compared."""
     first, second = (data if isinstance(data, bytes) else data.data for data in (a, b))
     return difference(
-        Subject(look_at(directory, first, "a.gguf")), Subject(look_at(directory, second, "b.gguf")), limit
+        Subject(observe_artifact(directory, first, "a.gguf")),
+        Subject(observe_artifact(directory, second, "b.gguf")),
+        limit,
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditd.evidence.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
 from auditd.formats.faults import Constraint
 from auditd.report.reference import page
+from auditd.rules.findings import CONSTRAINTS, FINDINGS, VERDICT_MEANINGS, VERDICT_ORDER
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditd.evidence.sets.facts import MissingMember, SetFacts, SetFigures, SetMember
+from auditd.model_sets.facts import MissingMember, SetFacts, SetFigures, SetMember
 from auditd.report.set_rows import set_page, set_row
 from auditd.report.table import Rows, table
 from tests.support.lines import harmless

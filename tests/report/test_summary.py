@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from auditd.evidence.findings import FINDINGS
 from auditd.evidence.record import (
     Cover,
     Coverage,
@@ -21,6 +20,7 @@ from auditd.evidence.record import (
 )
 from auditd.report.columns import width
 from auditd.report.summary import short_head, summary
+from auditd.rules.findings import FINDINGS
 from tests.support.lines import harmless
 from tests.support.records import accounting, error, evidence, finding, gguf
 

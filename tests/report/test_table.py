@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from auditd.report.columns import width
-from auditd.report.paint import coloured
+from auditd.report.style import coloured
 from auditd.report.table import Remark, Row, Rows, row, table, unseen_row
 from tests.support.lines import harmless
 from tests.support.records import accounting, error, evidence, finding

@@ -16,8 +16,8 @@ from typing import Any
 
 import trio
 
-from auditd.archive.state import Fingerprint, Known
-from auditd.archive.store import Store
+from auditd.evidence_store.artifact_state import ArtifactState, Fingerprint
+from auditd.evidence_store.store import EvidenceStore
 from auditd.service.reading.board import RootBoard
 from auditd.service.watching.scanner import Offer, Scanner
 from auditd.service.watching.watcher import RootKeeper
@@ -41,7 +41,7 @@ class Keeping:
         self.offered: list[str] = []
         self.removed: list[str] = []
         self.board = RootBoard(os.fsencode(self.models))
-        self.store = Store(str(home / "store.sqlite"), writer=True)
+        self.store = EvidenceStore(str(home / "store.sqlite"), writer=True)
         self._schedule = ScheduleSettings(rescan_seconds=rescan_seconds, poll_seconds=poll_seconds)
         self._root = Root(str(self.models), **root)
         #: Has the keeper scan, once it lives.
@@ -106,7 +106,7 @@ class Keeping:
     def know(self, path: Path) -> None:
         """Have the store know ``path`` as it is now, as after an inspection."""
         self.store.remember(
-            os.fsencode(path), Known(fingerprint=Fingerprint.of_status(path.stat()), run=self.store.run)
+            os.fsencode(path), ArtifactState(fingerprint=Fingerprint.of_status(path.stat()), run=self.store.run)
         )
 
     # --- its life ----------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Keeping:
         self.rescan = keeper.rescan
         nursery.start_soon(keeper.run)
         with trio.fail_after(HARD_LIMIT_SECONDS):
-            await keeper.first_look.wait()
+            await keeper.initial_scan_done.wait()
 
 
 @asynccontextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from auditd.archive.rows import Alert
 from auditd.evidence.record import Evidence, Finding
+from auditd.evidence_store.entities import Alert
 from auditd.service.recording import alerts
-from auditd.service.recording.alerts import Policy, judge
+from auditd.service.recording.alerts import Policy, next_alerts
 from tests.support.records import accounting, evidence, finding
 
 PATH = b"/srv/a.gguf"
@@ -38,7 +38,7 @@ def said(changes: list[Alert]) -> list[tuple[str, str | None, str | None]]:
 
 
 def step(standing: list[Alert], record_: Evidence, *, follows: bool = False) -> list[Alert]:
-    return judge(PATH, standing, record_, POLICY, 100.0, deeper_look_follows=follows)
+    return next_alerts(PATH, standing, record_, POLICY, 100.0, deeper_look_follows=follows)
 
 
 BAD = finding("unowned_bytes", actual=100)
@@ -57,7 +57,7 @@ def test_raised_once_and_cleared_as_repaired() -> None:
 def test_a_finding_below_the_threshold_is_no_alert() -> None:
     assert step([], record(finding("big_endian"))) == []
     quiet = Policy("critical")
-    assert judge(PATH, [], record(finding("offset_misaligned")), quiet, 0.0, deeper_look_follows=False) == []
+    assert next_alerts(PATH, [], record(finding("offset_misaligned")), quiet, 0.0, deeper_look_follows=False) == []
 
 
 def test_other_figures_change_it() -> None:

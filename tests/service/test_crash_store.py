@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from auditd.archive.connection import take_lock
-from auditd.archive.store import Store
 from auditd.errors import StoreError
+from auditd.evidence_store.connection import take_lock
+from auditd.evidence_store.store import EvidenceStore
 from tests.service.processes import House
 from tests.support.models import gguf
 
@@ -65,7 +65,7 @@ def test_another_file_in_its_place_is_neither_written_nor_read(house: House) -> 
     daemon = house.start()
     daemon.wait_for("daemon_ready")
     other = house.home / "other.sqlite"
-    with Store(str(other), writer=True):
+    with EvidenceStore(str(other), writer=True):
         pass
     content = other.read_bytes()
     other.replace(house.store)
@@ -80,7 +80,7 @@ def test_another_file_in_its_place_is_neither_written_nor_read(house: House) -> 
 
 def test_a_file_that_comes_back_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    with Store(str(path), writer=True) as store:
+    with EvidenceStore(str(path), writer=True) as store:
         store.prove()
         path.rename(tmp_path / "away")
         with pytest.raises(StoreError, match="removed"):
@@ -91,20 +91,20 @@ def test_a_file_that_comes_back_is_gone_on_with(tmp_path: Path) -> None:
 
 def test_runs_are_counted_on_in_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    with Store(str(path), writer=True) as store:
-        assert (store.run, store.begun_anew) == (1, 0)
-    with Store(str(path), writer=True) as store:
-        assert (store.run, store.begun_anew) == (2, 0)
+    with EvidenceStore(str(path), writer=True) as store:
+        assert (store.run, store.generation) == (1, 0)
+    with EvidenceStore(str(path), writer=True) as store:
+        assert (store.run, store.generation) == (2, 0)
         path.unlink()
         with pytest.raises(StoreError, match="removed"):
             store.prove()
         store.prove()
-        assert (store.run, store.begun_anew) == (1, 1)
+        assert (store.run, store.generation) == (1, 1)
 
 
 def test_a_lock_whose_file_is_gone_is_taken_again(tmp_path: Path) -> None:
     path = str(tmp_path / "store.sqlite")
-    with Store(path, writer=True) as store:
+    with EvidenceStore(path, writer=True) as store:
         os.unlink(path + ".lock")
         store.prove()
         with pytest.raises(StoreError, match="another process"):
@@ -118,14 +118,14 @@ def test_a_lock_whose_file_is_gone_is_taken_again(tmp_path: Path) -> None:
 def test_a_reader_follows_to_the_file_that_has_the_name(tmp_path: Path) -> None:
     path, other = str(tmp_path / "store.sqlite"), str(tmp_path / "other.sqlite")
     for name, mark in ((path, b"/a"), (other, b"/b")):
-        with Store(name, writer=True) as store:
+        with EvidenceStore(name, writer=True) as store:
             store.remember_sniffs([])
             store._change(
                 lambda connection, mark=mark: connection.execute(  # type: ignore[misc]
                     "INSERT INTO sniffs VALUES (?, '', 1)", (mark,)
                 )
             )
-    with Store(path, writer=False) as reader:
+    with EvidenceStore(path, writer=False) as reader:
         assert list(reader.sniffed(b"/")) == [b"/a"]
         os.replace(other, path)
         assert list(reader.sniffed(b"/")) == [b"/b"]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from auditd.archive.chain import GENESIS, first_break
-from auditd.archive.store import Store
 from auditd.evidence.text import printable
+from auditd.evidence_store.chain import GENESIS, first_break
+from auditd.evidence_store.store import EvidenceStore
 from tests.service.processes import HARD_LIMIT_SECONDS, House
 from tests.support.models import gguf, safetensors
 
@@ -294,7 +294,7 @@ def test_a_killed_daemon_loses_no_line(house: House) -> None:
     daemon.join()
     house.log.unlink(missing_ok=True)
     # As if the crash had come after the commit and before the line and the event.
-    with Store(str(house.store), writer=True) as store:
+    with EvidenceStore(str(house.store), writer=True) as store:
         store._change(lambda connection: connection.execute("UPDATE evidence SET logged = 0"))
         store._change(lambda connection: connection.execute("UPDATE alerts SET untold = 'alert_raised'"))
     again = house.start()
@@ -302,7 +302,7 @@ def test_a_killed_daemon_loses_no_line(house: House) -> None:
     again.wait_for("daemon_ready")
     assert again.stop() == 0
     assert [line["evidence_id"] for line in house.lines()] == [event["evidence_id"]]
-    with Store(str(house.store), writer=False) as store:
+    with EvidenceStore(str(house.store), writer=False) as store:
         assert first_break(GENESIS, store.links()) is None
 
 

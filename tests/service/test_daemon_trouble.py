@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from auditd.archive.store import Store
+from auditd.evidence_store.store import EvidenceStore
 from tests.service.processes import House
 from tests.support.models import gguf
 
@@ -123,7 +123,7 @@ def test_a_directory_that_is_emptied_under_another_file_system_is_blind(house: H
     assert daemon.stop() == 0
     # What is left when a file system is not mounted: its mount point, which is another one's empty directory.
     (house.models / "bad.gguf").unlink()
-    with Store(str(house.store), writer=True) as store:
+    with EvidenceStore(str(house.store), writer=True) as store:
         store._change(
             lambda connection: connection.execute(
                 "UPDATE artifacts SET identity = '9999' || substr(identity, instr(identity, ' '))"

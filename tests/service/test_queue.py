@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auditd.archive.state import Fingerprint
+from auditd.evidence_store.artifact_state import Fingerprint
 from auditd.service.reading.queue import Job, Urgency, WorkQueue
 
 STATE = Fingerprint(1, 2, 3, 4, 5)

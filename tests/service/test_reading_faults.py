@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import trio
 
-from auditd.archive.state import RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS, Known
 from auditd.evidence.record import Evidence
+from auditd.evidence_store.artifact_state import RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS, ArtifactState
 from auditd.inspection.inspector import inspect
 from auditd.service.reading import scheduler as scheduler_module
 from auditd.service.recording import recorder as recorder_module
@@ -70,7 +70,7 @@ def evidence_of(bench: Bench) -> list[Evidence]:
     return [stored.evidence for stored in bench.store.records()]
 
 
-def known_of(bench: Bench) -> Known:
+def known_of(bench: Bench) -> ArtifactState:
     known = bench.store.known(os.fsencode(bench.model))
     assert known is not None
     return known

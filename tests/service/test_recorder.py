@@ -15,12 +15,12 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from auditd.archive.rows import Entry
-from auditd.archive.state import Fingerprint, Known, Need, need
-from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence import canonical
 from auditd.evidence.record import Evidence, FileIdentity, Finding, Identity
+from auditd.evidence_store.artifact_state import ArtifactState, Fingerprint, RequiredWork, required_work
+from auditd.evidence_store.entities import Entry
+from auditd.evidence_store.store import EvidenceStore
 from auditd.service.reading.queue import Job
 from auditd.service.recording import alerts
 from auditd.service.recording.alerts import Policy
@@ -59,7 +59,7 @@ class Desk:
     def __init__(self, home: Path, repeat_seconds: float = 3600.0) -> None:
         self.log = home / "evidence.jsonl"
         self.heard = Heard(self.log)
-        self.store = Store(str(home / "evidence.sqlite"), writer=True)
+        self.store = EvidenceStore(str(home / "evidence.sqlite"), writer=True)
         policy = Policy("warning", repeat_seconds)
         self.recorder = Recorder(self.store, EvidenceLog(str(self.log)), self.heard, policy)
 
@@ -98,23 +98,23 @@ BAD = finding("unowned_bytes", actual=100)
 
 
 async def test_store_then_line_then_event(desk: Desk) -> None:
-    assert await desk.recorder.record(result(record(BAD))) is Need.NOTHING
+    assert await desk.recorder.record(result(record(BAD))) is RequiredWork.NOTHING
     assert desk.heard.names == ["inspection_finished", "alert_raised"]
     assert desk.heard.lines == [1, 1]
     assert desk.store.untold_alerts() == []
 
 
 async def test_a_digest_follows_a_header(desk: Desk) -> None:
-    assert await desk.recorder.record(result(record(), asked="header", wanted="full")) is Need.DIGEST
-    assert await desk.recorder.record(result(record(number=1), asked="full", wanted="full")) is Need.NOTHING
+    assert await desk.recorder.record(result(record(), asked="header", wanted="full")) is RequiredWork.DIGEST
+    assert await desk.recorder.record(result(record(number=1), asked="full", wanted="full")) is RequiredWork.NOTHING
 
 
 async def test_partial_evidence_is_tried_later_and_interrupted_raises_nothing(desk: Desk) -> None:
     partial = record(finding("read_failed"), outcome="partial")
-    assert await desk.recorder.record(result(partial, interrupted=True)) is Need.HEADER
+    assert await desk.recorder.record(result(partial, interrupted=True)) is RequiredWork.HEADER
     assert desk.heard.names == ["inspection_finished"]
     again = record(finding("read_failed"), outcome="partial", number=1)
-    assert await desk.recorder.record(result(again)) is Need.LATER
+    assert await desk.recorder.record(result(again)) is RequiredWork.LATER
     assert desk.heard.names[1:] == ["inspection_finished", "alert_raised"]
 
 
@@ -180,16 +180,16 @@ async def test_a_store_that_fails_is_said_once_and_tried_until_it_works(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0
-    store = Store.record
+    store = EvidenceStore.record
 
-    def fail_twice(self: Store, entry: Any) -> int:
+    def fail_twice(self: EvidenceStore, entry: Any) -> int:
         nonlocal tries
         tries += 1
         if tries <= 2:
             raise StoreError("disk full")
         return store(self, entry)
 
-    monkeypatch.setattr(Store, "record", fail_twice)
+    monkeypatch.setattr(EvidenceStore, "record", fail_twice)
     desk.recorder.store_trouble._wait = 0.01
     await desk.recorder.record(result(record()))
     assert desk.heard.names == ["store_failed", "store_recovered", "inspection_finished"]
@@ -236,17 +236,17 @@ async def test_an_alert_that_is_cleared_while_others_repeat_stays_cleared(
 ) -> None:
     desk = Desk(tmp_path, 1e-9)
     await desk.recorder.record(result(record(BAD)))
-    read = Store.alerts_told_before
+    read = EvidenceStore.alerts_told_before
     threads: list[threading.Thread] = []
 
-    def read_while_another_clears(store: Store, *moments: float) -> Any:
+    def read_while_another_clears(store: EvidenceStore, *moments: float) -> Any:
         due = read(store, *moments)
         threads.append(threading.Thread(target=desk.recorder.forget, args=(PATH, "removed")))
         threads[0].start()
         threads[0].join(0.2)
         return due
 
-    monkeypatch.setattr(Store, "alerts_told_before", read_while_another_clears)
+    monkeypatch.setattr(EvidenceStore, "alerts_told_before", read_while_another_clears)
     await desk.recorder.repeat_alerts()
     threads[0].join()
     assert desk.store.open_alerts(PATH) == []
@@ -258,7 +258,10 @@ async def test_what_the_configuration_clears_is_looked_at_again(desk: Desk) -> N
     await desk.recorder.review(lambda alert: alerts.clear(alert, "configuration", 1.0))
     known = desk.store.known(PATH)
     assert known is not None
-    assert need(known, SEEN, settings=record().producer.configuration, mode="expected", run=1, now=0.0) is Need.HEADER
+    assert (
+        required_work(known, SEEN, settings=record().producer.configuration, mode="expected", run=1, now=0.0)
+        is RequiredWork.HEADER
+    )
 
 
 async def test_only_a_commit_ends_the_trouble(desk: Desk) -> None:
@@ -303,7 +306,7 @@ async def test_lines_of_sets_that_do_not_reach_the_disk_take_no_other_line_with_
 
 
 async def test_a_damaged_record_without_a_line_holds_nothing_up(desk: Desk) -> None:
-    desk.store.record(Entry(PATH, record(), Known(), ()))
+    desk.store.record(Entry(PATH, record(), ArtifactState(), ()))
     desk.store._change(lambda connection: connection.execute("UPDATE evidence SET record = x'00'"))
     with trio.fail_after(5):
         await desk.recorder.catch_up()
@@ -319,9 +322,9 @@ async def test_sets_that_were_stored_before_the_store_failed_are_said(
     desk: Desk, a_set: FoundSet, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
     others = [a_set, a_set._replace(name=b"/srv/b"), a_set._replace(name=b"/srv/c")]
-    store, tries = Store.record_set, 0
+    store, tries = EvidenceStore.record_set, 0
 
-    def fail_at_the_second(self: Store, entry: Any) -> None:
+    def fail_at_the_second(self: EvidenceStore, entry: Any) -> None:
         nonlocal tries
         tries += 1
         if tries != 2 or committed:
@@ -329,7 +332,7 @@ async def test_sets_that_were_stored_before_the_store_failed_are_said(
         if tries == 2:
             raise StoreError("disk full")
 
-    monkeypatch.setattr(Store, "record_set", fail_at_the_second)
+    monkeypatch.setattr(EvidenceStore, "record_set", fail_at_the_second)
     desk.recorder.store_trouble._wait = 0.01
     await desk.recorder.record_sets(b"/srv", others)
     assert desk.store.sets_at(b"/srv") == [each.name for each in others]
@@ -377,6 +380,9 @@ async def test_other_settings_keep_which_file_it_is_and_when_it_was_hashed(desk:
 
 def test_references_that_go_are_noticed_where_nothing_is_hashed() -> None:
     """What an earlier digest was held against stands in the last record, and is no more."""
-    known = Known(fingerprint=SEEN, settings="s", mode="header", run=1, promised="some reference")
-    assert need(known, SEEN, settings="s", mode="header", run=1, now=0.0) is Need.HEADER
-    assert need(replace_known(known, promised=None), SEEN, settings="s", mode="header", run=1, now=0.0) is Need.NOTHING
+    known = ArtifactState(fingerprint=SEEN, settings="s", mode="header", run=1, expected="some reference")
+    assert required_work(known, SEEN, settings="s", mode="header", run=1, now=0.0) is RequiredWork.HEADER
+    assert (
+        required_work(replace_known(known, expected=None), SEEN, settings="s", mode="header", run=1, now=0.0)
+        is RequiredWork.NOTHING
+    )

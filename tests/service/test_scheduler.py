@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import trio
 
-from auditd.archive.state import Fingerprint
-from auditd.archive.store import Store
 from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Producer
+from auditd.evidence_store.artifact_state import Fingerprint
+from auditd.evidence_store.store import EvidenceStore
 from auditd.inspection.inspector import inspect
 from auditd.service.logging import open_events
 from auditd.service.reading import scheduler as module
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, home: Path) -> None:
         self.model = home / "a.gguf"
         self.model.write_bytes(gguf())
-        self.store = Store(str(home / "state.sqlite"), writer=True)
+        self.store = EvidenceStore(str(home / "state.sqlite"), writer=True)
         log = EvidenceLog(str(home / "log"))
         self.output = io.StringIO()
         self.recorder = Recorder(self.store, log, open_events(self.output, {}), Policy())
@@ -90,16 +90,16 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 async def test_a_store_that_fails_as_a_job_starts_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
-    known = Store.known
+    known = EvidenceStore.known
 
-    def fail_once(store: Store, path: bytes) -> Any:
+    def fail_once(store: EvidenceStore, path: bytes) -> Any:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise StoreError("cannot be read")
         return known(store, path)
 
-    monkeypatch.setattr(Store, "known", fail_once)
+    monkeypatch.setattr(EvidenceStore, "known", fail_once)
     bench.recorder.store_trouble._wait = 0.01
     bench.scheduler.queue.put(bench.job())
     async with trio.open_nursery() as nursery:
@@ -254,12 +254,12 @@ async def test_held_again_before_it_woke(bench: Bench) -> None:
 async def test_a_stop_while_the_store_fails_leaves_nothing_in_hand(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(store: Store, path: bytes) -> Any:
+    def fail(store: EvidenceStore, path: bytes) -> Any:
         raise StoreError("cannot be read")
 
     ended: list[bytes] = []
     bench.scheduler._ended = ended.append
-    monkeypatch.setattr(Store, "known", fail)
+    monkeypatch.setattr(EvidenceStore, "known", fail)
     bench.recorder.store_trouble._wait = 60.0
     bench.scheduler.queue.put(bench.job())
     async with trio.open_nursery() as nursery:

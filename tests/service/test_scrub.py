@@ -12,11 +12,11 @@ import pytest
 import trio
 from msgspec.structs import replace as changed
 
-from auditd.archive.rows import Entry, ScrubTurn
-from auditd.archive.state import Fingerprint, Known
-from auditd.archive.store import Store
 from auditd.evidence.canonical import seal
-from auditd.evidence.promise import NOTHING, standing_key
+from auditd.evidence.expectation import NOTHING, standing_key
+from auditd.evidence_store.artifact_state import ArtifactState, Fingerprint
+from auditd.evidence_store.entities import DueItem, Entry
+from auditd.evidence_store.store import EvidenceStore
 from auditd.inspection.inspector import inspect
 from auditd.inspection.request import Request
 from auditd.service.reading import scrub
@@ -63,7 +63,7 @@ def test_time_that_the_reading_took_is_no_pause() -> None:
 )
 def test_a_deadline_goes_before_the_pace(waits_since: float | None, next_at: float, wait: float) -> None:
     """At 1,000 with a period of 100 seconds."""
-    assert wait_seconds(ScrubTurn(b"/srv/a", "1 1 1 1 1", waits_since, next_at), 1000.0, 100.0) == wait
+    assert wait_seconds(DueItem(b"/srv/a", "1 1 1 1 1", waits_since, next_at), 1000.0, 100.0) == wait
 
 
 def test_how_long_a_pass_needs_at_its_rate() -> None:
@@ -80,9 +80,9 @@ def test_the_root_of_a_path() -> None:
 # -- the plan ------------------------------------------------------------------------------------------------
 
 
-def known(store: Store, name: str, size: int, waits_since: float | None, **more: object) -> None:
+def known(store: EvidenceStore, name: str, size: int, waits_since: float | None, **more: object) -> None:
     fingerprint = Fingerprint(1, 1, size, 1, 1)
-    made = Known(fingerprint=fingerprint, settings="x", mode="full", run=1, waits_since=waits_since)
+    made = ArtifactState(fingerprint=fingerprint, settings="x", mode="full", run=1, waits_since=waits_since)
     store.remember(f"/srv/{name}".encode(), replace(made, **more))  # type: ignore[arg-type]
 
 
@@ -92,61 +92,61 @@ def board(path: bytes = b"/srv", state: RootState = "events") -> RootBoard:
 
 
 def test_what_waits_longest_comes_first(tmp_path: Path) -> None:
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
-        assert store.scrub_turn(100.0, ROOTS).path is None
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
+        assert store.due_item(100.0, ROOTS).path is None
         known(store, "a", 10, 50.0)
         known(store, "b", 20, 40.0)
         known(store, "c", 30, 30.0)
         assert store.scrub_amount(ROOTS) == (3, 60)
-        assert store.scrub_turn(100.0, ROOTS).path == b"/srv/c"
-        assert store.scrub_turn(100.0, ROOTS, [b"/srv/c", b"/srv/b"]).path == b"/srv/a"
+        assert store.due_item(100.0, ROOTS).path == b"/srv/c"
+        assert store.due_item(100.0, ROOTS, [b"/srv/c", b"/srv/b"]).path == b"/srv/a"
         known(store, "c", 30, 101.0)
-        assert store.scrub_turn(102.0, ROOTS).path == b"/srv/b"
+        assert store.due_item(102.0, ROOTS).path == b"/srv/b"
         known(store, "b", 20, 40.0, failures=1, retry_at=200.0)
-        assert store.scrub_turn(103.0, ROOTS).path == b"/srv/a"
-        assert store.scrub_turn(201.0, ROOTS).path == b"/srv/b"
+        assert store.due_item(103.0, ROOTS).path == b"/srv/a"
+        assert store.due_item(201.0, ROOTS).path == b"/srv/b"
 
 
 def test_a_pass_is_finished_once_everything_was_hashed_since_it_began(tmp_path: Path) -> None:
     path = str(tmp_path / "state.sqlite")
-    with Store(path, writer=True) as store:
+    with EvidenceStore(path, writer=True) as store:
         known(store, "a", 10, 50.0)
-        assert store.scrub_turn(100.0, ROOTS).finished_since is None
+        assert store.due_item(100.0, ROOTS).finished_since is None
         known(store, "a", 10, 150.0)
-        assert store.scrub_turn(160.0, ROOTS).finished_since == 100.0
+        assert store.due_item(160.0, ROOTS).finished_since == 100.0
         store.begin_scrub(160.0)
-        assert store.scrub_turn(161.0, ROOTS).finished_since is None
+        assert store.due_item(161.0, ROOTS).finished_since is None
         store.put_scrub_off(500.5)
-    with Store(path, writer=True) as store:
+    with EvidenceStore(path, writer=True) as store:
         # After a restart it goes on where it was.
-        assert (store.scrub_turn(170.0, ROOTS).next_at, store.scrub_turn(170.0, ROOTS).finished_since) == (500.5, None)
+        assert (store.due_item(170.0, ROOTS).next_at, store.due_item(170.0, ROOTS).finished_since) == (500.5, None)
 
 
 def test_a_pass_is_not_finished_in_the_moment_it_begins(tmp_path: Path) -> None:
     """Or the next one would begin, and be finished, in the same moment again."""
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
         known(store, "a", 10, 100.0)
         store.begin_scrub(100.0)
-        assert store.scrub_turn(100.0, ROOTS).finished_since is None
+        assert store.due_item(100.0, ROOTS).finished_since is None
 
 
 def test_a_clock_that_was_set_back_ends_no_pass(tmp_path: Path) -> None:
     """What was hashed in the future is as good as never hashed, and each has its turn."""
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
         known(store, "a", 10, 5000.0)
         known(store, "b", 10, 6000.0)
         store.begin_scrub(4000.0)
         for waits_since in (100.0, 101.0):
-            turn = store.scrub_turn(waits_since, ROOTS)
+            turn = store.due_item(waits_since, ROOTS)
             assert (turn.waits_since, turn.finished_since) == (None, None)
             known(store, str(turn.path)[-2], 10, waits_since + 0.5)
-        assert store.scrub_turn(102.0, ROOTS).finished_since == 100.0
+        assert store.due_item(102.0, ROOTS).finished_since == 100.0
 
 
 def test_files_that_keep_coming_keep_no_other_from_its_turn(tmp_path: Path) -> None:
     """Ten files change every hour, an eleventh stays as it is: it is hashed within the ten hours of the period."""
     period, hour = 10 * 3600.0, 3600.0
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
         known(store, "z", 10, 0.0)
         now, served = 0.0, dict.fromkeys("abcdefghijz", 0)
         while now <= period:
@@ -154,7 +154,7 @@ def test_files_that_keep_coming_keep_no_other_from_its_turn(tmp_path: Path) -> N
                 known(store, name, 10, now)
             end = now + hour
             while now < end:
-                turn = store.scrub_turn(now, ROOTS)
+                turn = store.due_item(now, ROOTS)
                 wait = wait_seconds(turn, now, period)
                 now += min(wait, end - now)
                 if wait > 0:
@@ -168,13 +168,13 @@ def test_files_that_keep_coming_keep_no_other_from_its_turn(tmp_path: Path) -> N
 
 def test_no_pass_begins_before_everything_was_looked_at(tmp_path: Path) -> None:
     """Or it would be finished by the first look, which hashes nothing."""
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
-        store.scrub_turn(100.0, ROOTS, may_begin=False)
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
+        store.due_item(100.0, ROOTS, may_begin=False)
         known(store, "a", 10, 150.0)
-        assert store.scrub_turn(160.0, ROOTS, may_begin=False).finished_since is None
-        assert store.scrub_turn(170.0, ROOTS).finished_since is None
+        assert store.due_item(160.0, ROOTS, may_begin=False).finished_since is None
+        assert store.due_item(170.0, ROOTS).finished_since is None
         known(store, "a", 10, 180.0)
-        assert store.scrub_turn(190.0, ROOTS).finished_since == 170.0
+        assert store.due_item(190.0, ROOTS).finished_since == 170.0
 
 
 # -- what it finds -------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def test_another_digest_of_an_unchanged_file_is_silent_corruption(bench: B
     good = inspect(Request(path, rules.producer, hash_mode="full"))
     before = seal(changed(good, artifact=changed(good.artifact, sha256="ab" * 32)))
     seen = Fingerprint.of_status(bench.model.stat())
-    settled = Known(
+    settled = ArtifactState(
         fingerprint=seen,
         settings=rules.producer.configuration,
         mode="full",
@@ -220,7 +220,7 @@ async def test_corruption_is_not_taken_back_by_a_second_reading(bench: Bench) ->
     good = inspect(Request(path, rules.producer, hash_mode="full"))
     before = seal(changed(good, artifact=changed(good.artifact, sha256="ab" * 32)))
     seen = Fingerprint.of_status(bench.model.stat())
-    settled = Known(seen, rules.producer.configuration, "full", bench.store.run, before.evidence_id)
+    settled = ArtifactState(seen, rules.producer.configuration, "full", bench.store.run, before.evidence_id)
     bench.store.record(Entry(path, before, settled, ()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.scheduler.work)
@@ -319,13 +319,13 @@ async def test_what_a_pass_left_out_is_counted(bench: Bench) -> None:
 
 
 def test_what_stands_below_no_root_has_no_turn(tmp_path: Path) -> None:
-    with Store(str(tmp_path / "state.sqlite"), writer=True) as store:
+    with EvidenceStore(str(tmp_path / "state.sqlite"), writer=True) as store:
         known(store, "a", 10, 1.0)
-        store.remember(b"/else/b", Known(fingerprint=Fingerprint(1, 1, 5, 1, 1)))
+        store.remember(b"/else/b", ArtifactState(fingerprint=Fingerprint(1, 1, 5, 1, 1)))
         assert store.scrub_amount(ROOTS) == (1, 10)
-        assert store.scrub_turn(10.0, ROOTS).path == b"/srv/a"
-        assert store.scrub_turn(10.0, [*ROOTS, b"/else/"]).path == b"/else/b"
-        assert store.scrub_turn(10.0, []).path is None
+        assert store.due_item(10.0, ROOTS).path == b"/srv/a"
+        assert store.due_item(10.0, [*ROOTS, b"/else/"]).path == b"/else/b"
+        assert store.due_item(10.0, []).path is None
 
 
 async def test_a_period_that_cannot_be_kept_is_said_once(bench: Bench) -> None:
@@ -338,7 +338,7 @@ async def test_a_period_that_cannot_be_kept_is_said_once(bench: Bench) -> None:
     )
     scrubber._amount = Amount(*bench.store.scrub_amount(ROOTS))
     for _ in range(2):
-        scrubber.say_late(bench.store.scrub_turn(now, ROOTS), now)
+        scrubber.say_late(bench.store.due_item(now, ROOTS), now)
     assert bench.said().count("scrub_late") == 1
 
 

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 import trio
 
-from auditd.archive.state import Fingerprint, Known
-from auditd.archive.store import Store
 from auditd.evidence.record import Producer
+from auditd.evidence_store.artifact_state import ArtifactState, Fingerprint
+from auditd.evidence_store.store import EvidenceStore
 from auditd.inspection.request import carry_on
-from auditd.inspection.sets import directories_of
+from auditd.inspection.set_discovery import directories_of
+from auditd.model_stores.files import Unknown
+from auditd.model_stores.stores import ModelStores
 from auditd.service.reading.board import RootBoard
 from auditd.service.recording.alerts import Policy
 from auditd.service.recording.evidence_log import EvidenceLog
@@ -24,9 +26,7 @@ from auditd.service.recording.recorder import Recorder
 from auditd.service.recording.sets import SetKeeper
 from auditd.service.watching.scanner import Scanner, is_below
 from auditd.settings import Root
-from auditd.stores.files import Unknown
-from auditd.stores.stores import Stores
-from tests.stores.trees import layer, library, manifest, repository, snapshot, write
+from tests.model_stores.trees import layer, library, manifest, repository, snapshot, write
 from tests.support.records import evidence
 
 pytestmark = pytest.mark.system
@@ -58,12 +58,12 @@ class Desk:
         self.models.mkdir()
         self.board = RootBoard(bytes(self.models), "events")
         self.heard = Silent()
-        self.store = Store(str(home / "evidence.sqlite"), writer=True)
+        self.store = EvidenceStore(str(home / "evidence.sqlite"), writer=True)
         self.recorder = Recorder(
             self.store, EvidenceLog(str(home / "evidence.jsonl")), self.heard, Policy("warning", 3600.0)
         )
         self.covered = True
-        self.keeper = SetKeeper(self.recorder, Stores(), 0.1, self._rules, [self.board])
+        self.keeper = SetKeeper(self.recorder, ModelStores(), 0.1, self._rules, [self.board])
 
     def _rules(self, path: bytes) -> tuple[Producer, dict[str, Any]] | None:
         covers = self.covered and is_below(path, self.board.path)
@@ -152,7 +152,7 @@ async def test_nothing_is_gone_from_the_empty_directory_of_a_mount(desk: Desk) -
     model = desk.models / "a.gguf"
     device = os.stat(desk.models).st_dev
     for there, kept in ((device + 1, 1), (device, 0)):
-        desk.store.remember(bytes(model), Known(Fingerprint(there, 2, 96, 4, 5), None, None, 0, None))
+        desk.store.remember(bytes(model), ArtifactState(Fingerprint(there, 2, 96, 4, 5), None, None, 0, None))
         assert await desk.judge(index.parent) == kept
 
 
@@ -214,12 +214,12 @@ async def test_the_place_of_a_set_is_judged_again_whose_index_is_gone(desk: Desk
     assert await desk.judge(index.parent) == 1
     index.unlink()
     by_event: set[bytes] = set()
-    desk.scanner(by_event).look([bytes(index)], carry_on)
+    desk.scanner(by_event).scan_paths([bytes(index)], carry_on)
     assert {os.path.dirname(path) for path in by_event} == {bytes(index.parent)}
     by_scan: set[bytes] = set()
     desk.scanner(by_scan).scan("rescan", carry_on)
     assert {os.path.dirname(path) for path in by_scan} == {bytes(index.parent)}
     index.parent.rmdir()
     with_its_directory: set[bytes] = set()
-    desk.scanner(with_its_directory).look([bytes(index.parent)], carry_on)
+    desk.scanner(with_its_directory).scan_paths([bytes(index.parent)], carry_on)
     assert {os.path.dirname(path) for path in with_its_directory} == {bytes(index.parent)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditd.archive.state import Fingerprint
+from auditd.evidence_store.artifact_state import Fingerprint
 from auditd.service.reading.queue import Job
 from auditd.service.reading.settle import Settler, first_wait
 

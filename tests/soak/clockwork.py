@@ -20,8 +20,8 @@ from unittest.mock import patch
 import trio
 import trio.testing
 
-from auditd.archive.state import Fingerprint
-from auditd.inspection import moment
+from auditd.evidence_store.artifact_state import Fingerprint
+from auditd.inspection import timestamps
 from auditd.service.reading import settle
 
 _NANOSECONDS: Final = 1_000_000_000
@@ -84,7 +84,7 @@ class Clockwork:
             for where, name, value in (
                 (time, "time", self.now),
                 (time, "monotonic", self.clock.current_time),
-                (moment, "datetime", _Moment),
+                (timestamps, "datetime", _Moment),
                 (settle, "first_wait", self._first_wait),
                 (trio.to_thread, "run_sync", self._counted),
             ):

@@ -21,10 +21,10 @@ from unittest.mock import patch
 
 import trio
 
-from auditd.archive.store import Store
-from auditd.archive.verifying import Tally, verify
 from auditd.errors import StoreError
 from auditd.evidence.record import Severity
+from auditd.evidence_store.store import EvidenceStore
+from auditd.evidence_store.verifying import Tally, verify
 from auditd.inspection.request import HashMode
 from auditd.service import daemon
 from auditd.service.daemon import Generation, House
@@ -172,9 +172,9 @@ class Life:
     @contextmanager
     def _faulty(self) -> Iterator[None]:
         """Let store and log fail when they are told to."""
-        faults, change, write = self._faults, Store._change, evidence_log._write_whole
+        faults, change, write = self._faults, EvidenceStore._change, evidence_log._write_whole
 
-        def _change(store: Store, work: Any) -> Any:
+        def _change(store: EvidenceStore, work: Any) -> Any:
             if faults.store:
                 raise StoreError("database or disk is full")
             return change(store, work)
@@ -185,7 +185,7 @@ class Life:
             write(descriptor, line)
 
         with (
-            patch.object(Store, "_change", _change),
+            patch.object(EvidenceStore, "_change", _change),
             patch.object(evidence_log, "_write_whole", _write),
             patch.object(daemon, "_MINUTE", _TICK_SECONDS),
         ):

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from auditd.archive.state import Fingerprint
-from auditd.archive.store import Store
-from auditd.evidence.codes import configured_severity
-from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence
+from auditd.evidence_store.artifact_state import Fingerprint
+from auditd.evidence_store.store import EvidenceStore
+from auditd.rules.findings import at_least
+from auditd.rules.severities import configured_severity
 from auditd.service.recording import mount_alerts
 from auditd.settings import Settings
 from tests.soak.contents import CATALOGUE, Content
@@ -28,7 +28,7 @@ _HISTORY = frozenset({"template_changed", "weights_changed"})
 class Oracle:
     """One look at everything. ``problems`` yields words for what is not as it should be."""
 
-    def __init__(self, world: World, store: Store, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, world: World, store: EvidenceStore, settings: Settings, ledger: Ledger) -> None:
         self._world = world
         self._store = store
         self._settings = settings
@@ -91,8 +91,8 @@ class Oracle:
 
     def _of_alerts(self, path: str, content: Content, evidence: Evidence, index: int) -> Iterator[str]:
         must, may = set(content.codes), set(_HISTORY)
-        promise = Path(path + SIDECAR)
-        if promise.exists() and promise.read_text() != sha256(Path(path).read_bytes()).hexdigest():
+        expectation = Path(path + SIDECAR)
+        if expectation.exists() and expectation.read_text() != sha256(Path(path).read_bytes()).hexdigest():
             mode = self._settings.roots[index].hash or self._settings.inspect.hash
             (may if mode == "header" else must).add("digest_mismatch")
         before = None if content.template is None else self._template_before(path, evidence)

@@ -57,7 +57,7 @@ class World:
         return [
             *[self.create] * 4, self.download, self.download, self.overwrite, self.overwrite, self.replace, self.replace,
             self.flip_and_put_time_back, self.touch, self.cut, self.delete, self.delete, self.rename, self.rename,
-            self.link, self.unlink_one_of_many, self.promise, self.break_promise, self.break_promise, self.take_promise_back,
+            self.link, self.unlink_one_of_many, self.expectation, self.break_promise, self.break_promise, self.take_promise_back,
             self.move_directory, self.remove_directory, self.shard_comes, self.shard_comes, self.shard_goes,
         ]  # fmt: skip
 
@@ -222,7 +222,7 @@ class World:
 
     # --- what others say of them -------------------------------------------------------------------------
 
-    def promise(self, root: Path) -> None:
+    def expectation(self, root: Path) -> None:
         self._promise(root, lambda data: sha256(data).hexdigest())
 
     def break_promise(self, root: Path) -> None:
@@ -235,9 +235,9 @@ class World:
             self._write(path.with_name(path.name + SIDECAR), digest(path.read_bytes()).encode())
 
     def take_promise_back(self, root: Path) -> None:
-        promises = [path for path in self.files(root) if path.suffix == SIDECAR]
-        if promises:
-            self._remove(self._chance.choice(promises))
+        expectations = [path for path in self.files(root) if path.suffix == SIDECAR]
+        if expectations:
+            self._remove(self._chance.choice(expectations))
 
     # --- directories and sets ----------------------------------------------------------------------------
 

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from auditd.evidence.look import Look
-from auditd.inspection.inspector import look_at
+from auditd.evidence.observation import Observation
+from auditd.inspection.inspector import observe_artifact
 from auditd.inspection.request import Request
 from tests.builders import PRODUCER
 from tests.models import Twin
 
 
-def looked(path: str | bytes | Path, **options: Any) -> Look:
+def looked(path: str | bytes | Path, **options: Any) -> Observation:
     """One look at a path, with nothing that stops it."""
-    return look_at(Request(path=os.fsencode(path), producer=PRODUCER, **options))
+    return observe_artifact(Request(path=os.fsencode(path), producer=PRODUCER, **options))
 
 
-def looked_at(directory: Path, data: bytes, name: str = "model.gguf", size: int | None = None, **options: Any) -> Look:
+def looked_at(
+    directory: Path, data: bytes, name: str = "model.gguf", size: int | None = None, **options: Any
+) -> Observation:
     """One look at these bytes; with ``size`` the file is made longer, with a hole, or cut."""
     path = directory / name
     path.write_bytes(data)
@@ -28,7 +30,7 @@ def looked_at(directory: Path, data: bytes, name: str = "model.gguf", size: int 
     return looked(path, **options)
 
 
-def twin_at(directory: Path, twin: Twin, **options: Any) -> Look:
+def twin_at(directory: Path, twin: Twin, **options: Any) -> Observation:
     """One look at the twin of a published file."""
     return looked_at(directory, twin.header, size=twin.file_size, **options)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from auditd.evidence.findings import FINDINGS
 from auditd.evidence.record import (
     SCHEMA,
     Accounting,
@@ -25,6 +24,7 @@ from auditd.evidence.record import (
     Spans,
     TypeTotal,
 )
+from auditd.rules.findings import FINDINGS
 
 _COMPLETE = Cover(status="complete")
 

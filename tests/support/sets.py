@@ -14,15 +14,15 @@ import jsonschema_rs
 import msgspec
 import rfc8785
 
-from auditd.evidence.sets.assess import assess
-from auditd.evidence.sets.candidate import Candidate
-from auditd.evidence.sets.compose import compose_set
-from auditd.evidence.sets.facts import SetFacts
-from auditd.evidence.sets.findings import SET_FINDINGS
-from auditd.evidence.sets.members import MemberFacts
-from auditd.evidence.sets.record import SetEvidence, decode_set, encode_set, set_line
-from auditd.stores.sets import candidates
-from tests.builders import ARCHITECTURE, PRODUCER, Entry, Tensor, gguf, look, safetensors, st_entry
+from auditd.inspection.set_candidates import candidates
+from auditd.model_sets.assess import assess
+from auditd.model_sets.candidate import Candidate
+from auditd.model_sets.composition import compose_set
+from auditd.model_sets.facts import SetFacts
+from auditd.model_sets.members import MemberFacts
+from auditd.model_sets.record import SetEvidence, decode_set, encode_set, set_line
+from auditd.rules.set_findings import SET_FINDINGS
+from tests.builders import ARCHITECTURE, PRODUCER, Entry, Tensor, gguf, observation, safetensors, st_entry
 from tests.support.lines import harmless
 
 SCHEMA_FILE = Path(__file__).resolve().parents[2] / "config" / "set-evidence.schema.json"
@@ -73,7 +73,7 @@ def sharded(directory: Path, *members: Sequence[str], stem: str = "model", index
 def members_of(candidate: Candidate) -> dict[bytes, MemberFacts]:
     """The facts of every file of a candidate, by one inspection each."""
     return {
-        entry.name: MemberFacts.of(look(entry.path))
+        entry.name: MemberFacts.of(observation(entry.path))
         for entry in candidate.entries
         if os.path.isfile(entry.path) and os.access(entry.path, os.R_OK)
     }

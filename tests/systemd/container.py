@@ -107,11 +107,11 @@ def _folder() -> Path:
     return place
 
 
-def until(look: Callable[[], Found | None], what: str) -> Found:
+def until(observation: Callable[[], Found | None], what: str) -> Found:
     """What ``look`` gives once it gives something true."""
     deadline = time.monotonic() + HARD_LIMIT_SECONDS
     while time.monotonic() < deadline:
-        if found := look():
+        if found := observation():
             return found
         time.sleep(_LOOK_SECONDS)
     raise AssertionError(f"never came: {what}")

@@ -73,7 +73,7 @@ class DirectoryWalk:
         dims_at: int,
     ) -> None:
         path = f"tensors[{index}]"
-        self._judge_name(name, path, begin)
+        self._check_name(name, path, begin)
         elements = self._elements(shape, name, path, dims_at)
         row = shape[0] if shape else 1
         multiple = layouts.row_multiple(type_id)
@@ -86,16 +86,16 @@ class DirectoryWalk:
             )
         end = self._cursor.window.offset
         if elements:
-            self._judge_offset(offset, alignment, name, path, end - 8)
+            self._check_offset(offset, alignment, name, path, end - 8)
         elif elements == 0 and whole:
-            self._judge_empty_row(type_id, row, name, f"{path}.dims", dims_at)
-        self._judge_type(type_id, elements, name, path, end - 12)
+            self._check_empty_row(type_id, row, name, f"{path}.dims", dims_at)
+        self._check_type(type_id, elements, name, path, end - 12)
         self.columns.append(type_id, offset, elements, row, whole=whole)
         if self._retention.admit(text_cost(name) + 8 * len(shape)):
             sound = whole and elements is not None
             self.tensors.append(GgufTensor(index, name, shape, type_id, offset, elements, sound, begin, end))
 
-    def _judge_name(self, name: bytes, path: str, at: int) -> None:
+    def _check_name(self, name: bytes, path: str, at: int) -> None:
         subject = f"{path}.name"
         standing = self._names.judge(name)
         if standing == "duplicate":
@@ -126,7 +126,7 @@ class DirectoryWalk:
                 return None
         return elements
 
-    def _judge_offset(self, offset: int, alignment: int | None, name: bytes, path: str, at: int) -> None:
+    def _check_offset(self, offset: int, alignment: int | None, name: bytes, path: str, at: int) -> None:
         """For a non-empty tensor: on the alignment, and not in front of one that stands before it."""
         subject = f"{path}.offset"
         if alignment is not None and offset % alignment:
@@ -138,14 +138,14 @@ class DirectoryWalk:
         else:
             self._furthest_offset = offset
 
-    def _judge_empty_row(self, type_id: int, row: int, name: bytes, subject: str, at: int) -> None:
+    def _check_empty_row(self, type_id: int, row: int, name: bytes, subject: str, at: int) -> None:
         """An empty tensor has no byte under any layout; ggml asks for whole blocks of today all the same."""
         sizing = layouts.CURRENT.get(type_id)
         if sizing is not None and row % sizing.block:
             message = f"{shown(name)} is empty, with rows of {counted(row, 'element')}; {sizing.name} has blocks of {sizing.block}"
             self._cursor.notice("empty_tensor_row", subject, at, message, f"a multiple of {sizing.block}", row)
 
-    def _judge_type(self, type_id: int, elements: int | None, name: bytes, path: str, at: int) -> None:
+    def _check_type(self, type_id: int, elements: int | None, name: bytes, path: str, at: int) -> None:
         if layouts.is_removed(type_id):
             message = f"{shown(name)} has type {type_id} ({layouts.REMOVED[type_id]}), which ggml has removed"
             self._cursor.notice("removed_type", f"{path}.type", at, message, None, type_id)

@@ -78,7 +78,7 @@ class MetadataWalk:
         begin = self._cursor.window.offset
         path = f"metadata[{index}]"
         key = yield from self._cursor.string(f"{path}.key")
-        self._judge_key(key, path, begin)
+        self._check_key(key, path, begin)
         type_at = self._cursor.window.offset
         type_id = yield from self._cursor.unsigned(4, f"{path}.type")
         self._check_type(type_id, f"{path}.type", type_at, f" behind the key {shown(key)}")
@@ -95,7 +95,7 @@ class MetadataWalk:
                 MetadataEntry(index, key, type_id, value, begin, value_begin, self._cursor.window.offset)
             )
 
-    def _judge_key(self, key: bytes, path: str, at: int) -> None:
+    def _check_key(self, key: bytes, path: str, at: int) -> None:
         subject = f"{path}.key"
         standing = self._keys.judge(key)
         if standing == "duplicate":
@@ -213,12 +213,12 @@ class MetadataWalk:
                 yield from window.more(1, path)
             step = min(size, window.end - window.pos)
             if is_bool:
-                self._judge_bools(path, index, window.data[window.pos : window.pos + step])
+                self._check_bools(path, index, window.data[window.pos : window.pos + step])
             window.pos += step
             size -= step
             index += step
 
-    def _judge_bools(self, path: str, index: int, raw: bytes) -> None:
+    def _check_bools(self, path: str, index: int, raw: bytes) -> None:
         """Bools of an array, the first of which is element ``index`` and stands at the window's position."""
         odd = raw.translate(None, b"\0\1")
         if odd:

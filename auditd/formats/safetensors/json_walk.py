@@ -82,7 +82,7 @@ class JsonWalk:
         else:
             yield from self._members(names)
         self._tail()
-        self._judge_numbers()
+        self._check_numbers()
 
     def _tail(self) -> None:
         tail = self._scan.data[self._scan.pos :]
@@ -93,7 +93,7 @@ class JsonWalk:
             at = PREFIX_BYTES + len(self._scan.data) - len(other)
             self._white_space(at, "white space other than spaces behind the JSON")
 
-    def _judge_numbers(self) -> None:
+    def _check_numbers(self) -> None:
         """Numbers in fields that nobody asked for, which the reference reader looks at all the same."""
         if self._scan.large_numbers:
             at = PREFIX_BYTES + self._scan.first_large

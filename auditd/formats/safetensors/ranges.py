@@ -50,7 +50,7 @@ class _Place(NamedTuple):
         return shown(self.raw_name)
 
 
-class RangeJudge:
+class RangeCheck:
     """Faults and notices of the entries, and totals by dtype."""
 
     def __init__(
@@ -81,7 +81,7 @@ class RangeJudge:
         totals: dict[int, tuple[int, int | None, int]] = {}
         for index in range(len(entries)):
             elements = yield from self._product(index)
-            self._judge(index, ranks[index], elements)
+            self._check(index, ranks[index], elements)
             length = max(0, entries.end[index] - entries.begin[index])
             tensors, known, size = totals.get(entries.dtype[index], (0, 0, 0))
             known = None if known is None or elements is None else known + elements
@@ -89,7 +89,7 @@ class RangeJudge:
             if index % _PAUSE_ENTRIES == 0:
                 yield
         self.totals = [TypeTally(entries.dtypes[dtype], *figures) for dtype, figures in totals.items()]
-        yield from self._judge_empty(ranks)
+        yield from self._check_empty(ranks)
         if self._data_offset % _MAPPED_BYTES:
             message = f"the data starts at {self._data_offset}, which is no multiple of 8"
             self._unaligned("safetensors.header_length", 0, message)
@@ -110,7 +110,7 @@ class RangeJudge:
                 yield
         return elements
 
-    def _judge(self, index: int, rank: int, elements: int | None) -> None:
+    def _check(self, index: int, rank: int, elements: int | None) -> None:
         """The faults of one entry alone."""
         entries = self._entries
         begin, end = entries.begin[index], entries.end[index]
@@ -160,7 +160,7 @@ class RangeJudge:
             Constraint.RANGE_SIZE, f"{place.subject}.data_offsets", place.at, message, bits // BYTE_BITS, length
         )
 
-    def _judge_empty(self, ranks: array[int]) -> Walk:
+    def _check_empty(self, ranks: array[int]) -> Walk:
         """Empty tensors own no byte, but one inside another's range or past the data is out of place."""
         begin, end = self._entries.begin, self._entries.end
         empty = array("I", (index for index in range(len(begin)) if begin[index] == end[index]))
@@ -177,11 +177,11 @@ class RangeJudge:
             while passed < len(ranges) and begin[ranges[passed]] < begin[index]:
                 reached = max(reached, end[ranges[passed]])
                 passed += 1
-            self._judge_empty_one(index, ranks[index], reached, left)
+            self._check_empty_one(index, ranks[index], reached, left)
             if count % _PAUSE_ENTRIES == 0:
                 yield
 
-    def _judge_empty_one(self, index: int, rank: int, reached: int, left: int) -> None:
+    def _check_empty_one(self, index: int, rank: int, reached: int, left: int) -> None:
         at = self._entries.begin[index]
         subject = f"tensors[{rank}].data_offsets"
         name = shown(self._entries.name(index))

@@ -23,7 +23,7 @@ from auditd.formats.quoting import counted
 from auditd.formats.retention import Retention, text_cost
 from auditd.formats.safetensors.entries import PREFIX_BYTES, Entries
 from auditd.formats.safetensors.json_walk import JSON_SUBJECT, JsonWalk
-from auditd.formats.safetensors.ranges import VALIDATIONS, RangeJudge
+from auditd.formats.safetensors.ranges import VALIDATIONS, RangeCheck
 from auditd.formats.strict_json import JsonFault
 from auditd.formats.window import Walk
 
@@ -44,7 +44,7 @@ class SafetensorsReader:
         self._bytes_present = False
         self._walk: Iterator[None] | None = None
         self._json: JsonWalk | None = None
-        self._judge: RangeJudge | None = None
+        self._check: RangeCheck | None = None
         self._valid = False
         self._faults: Tally[Fault] = Tally()
         self._notices: Tally[Notice] = Tally()
@@ -154,8 +154,8 @@ class SafetensorsReader:
         faults = list(self._faults)
         if self._stopped is not None:
             faults.append((self._stopped, 1))
-        walk, judge = (self._json, self._judge) if self._valid else (None, None)
-        rows = () if walk is None or judge is None else tuple(self._rows(walk.entries, judge))
+        walk, check = (self._json, self._check) if self._valid else (None, None)
+        rows = () if walk is None or check is None else tuple(self._rows(walk.entries, check))
         count = None if walk is None else len(walk.entries)
         return SafetensorsHeader(
             file_size=self._file_size,
@@ -167,17 +167,17 @@ class SafetensorsReader:
             tensors=rows,
             tensor_count=count,
             rows_complete=count == len(rows),
-            totals=() if judge is None else tuple(judge.totals),
-            columns=None if walk is None or judge is None else _columns(walk.entries, judge.order),
+            totals=() if check is None else tuple(check.totals),
+            columns=None if walk is None or check is None else _columns(walk.entries, check.order),
             complete=self._valid,
             stopped=self._stopped,
             faults=tuple(sorted(faults, key=lambda item: item[0].offset)),
             notices=tuple(self._notices),
         )
 
-    def _rows(self, entries: Entries, judge: RangeJudge) -> Iterator[SafetensorsTensor]:
+    def _rows(self, entries: Entries, check: RangeCheck) -> Iterator[SafetensorsTensor]:
         """Rows in name order, as far as they are kept."""
-        for index in judge.order:
+        for index in check.order:
             text_bytes = text_cost(entries.name(index))
             shape_bytes = entries.shape_end[index] - entries.shape_at[index]
             if not self._retention.admit(text_bytes + 8 * shape_bytes):
@@ -188,8 +188,8 @@ class SafetensorsReader:
                 entries.shape(index),
                 entries.begin[index],
                 entries.end[index],
-                None if judge.overflows[index] else judge.elements[index],
-                VALIDATIONS[judge.validations[index]],
+                None if check.overflows[index] else check.elements[index],
+                VALIDATIONS[check.validations[index]],
                 entries.at(index),
             )
 
@@ -197,8 +197,8 @@ class SafetensorsReader:
         self._json = walk = JsonWalk(raw, self._retention, self._notices)
         yield from walk.walk()
         data_offset = PREFIX_BYTES + len(raw)
-        self._judge = RangeJudge(walk.entries, data_offset, self._file_size, self._faults, self._notices)
-        yield from self._judge.walk()
+        self._check = RangeCheck(walk.entries, data_offset, self._file_size, self._faults, self._notices)
+        yield from self._check.walk()
         self._valid = True
 
 

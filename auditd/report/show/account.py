@@ -10,7 +10,7 @@ import msgspec
 from auditd.accounting.account import Account
 from auditd.evidence.accounts import accounting_part
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Accounting, Candidate, DeclaredTotals, Region, TypeTotal
 from auditd.evidence.text import exact as exact_text
 from auditd.evidence.text import printable, quoted
@@ -18,9 +18,9 @@ from auditd.evidence.totals import declared, type_totals
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.formats.gguf.wire import HEAD_BYTES
 from auditd.report.figures import UNKNOWN, counted, exact, signed
-from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, figures, file_of, grid, section, sentence, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.layout import File, facts, figures, file_of, grid, section, sentence, title, within_columns
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.style import Style
 from auditd.report.summary import BASES
 
 _PREFIX_BYTES: Final = 8
@@ -68,13 +68,13 @@ class AccountSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def sheet(look: Look) -> AccountSheet:
+def sheet(observation: Observation) -> AccountSheet:
     """The figures of ``look``."""
-    header, account = look.header, look.account
+    header, account = observation.header, observation.account
     gguf = header if isinstance(header, GgufHeader) else None
-    accounting = accounting_part(look)
+    accounting = accounting_part(observation)
     return AccountSheet(
-        file=file_of(look),
+        file=file_of(observation),
         format=None if header is None else "safetensors" if gguf is None else "gguf",
         alignment=None if gguf is None else gguf.alignment,
         alignment_declared=None if gguf is None else gguf.alignment_declared,
@@ -83,8 +83,8 @@ def sheet(look: Look) -> AccountSheet:
         totals=None if account is None else declared(type_totals(account.by_type)),
         accounting=accounting,
         neighbours=[] if accounting is None else list(_neighbours(header, accounting.regions or [])),
-        unknown=_why_unknown(look, account),
-        ending=ending(look),
+        unknown=_why_unknown(observation, account),
+        ending=ending(observation),
     )
 
 
@@ -118,7 +118,7 @@ def _neighbours(header: GgufHeader | SafetensorsHeader | None, regions: list[Reg
             yield Neighbour(index=index, name=text, name_base64=base64)
 
 
-def _why_unknown(look: Look, account: Account | None) -> str | None:
+def _why_unknown(observation: Observation, account: Account | None) -> str | None:
     """Why there is no residue, in one sentence; None if there is one."""
     if account is None:
         return "the header was not read to its end, so nothing can be added up"
@@ -128,14 +128,14 @@ def _why_unknown(look: Look, account: Account | None) -> str | None:
         return "nobody can say where the tensor data starts, so no tensor has a place in the file"
     if account.unsized is not None:
         sized = counted(account.unsized.count, "tensor")
-        return f"{sized} of an unestablished size; the first is {_named(look, account.unsized.first)}"
+        return f"{sized} of an unestablished size; the first is {_named(observation, account.unsized.first)}"
     if account.basis == "strict":
         return "no layout is believed, as asked for, and those that apply give different sums"
     return "a tensor has a shape that gives no size"
 
 
-def _named(look: Look, index: int) -> str:
-    rows = () if look.header is None else look.header.tensors
+def _named(observation: Observation, index: int) -> str:
+    rows = () if observation.header is None else observation.header.tensors
     return quoted(rows[index].name, _NAME_CHARACTERS) if index < len(rows) else f"tensor {index}"
 
 
@@ -143,19 +143,19 @@ def _named(look: Look, index: int) -> str:
 
 
 @within_columns
-def lines(sheet: AccountSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: AccountSheet, columns: int, style: Style) -> Iterator[str]:
     """The account for a terminal."""
-    yield title("account of", sheet.file, columns, paint)
+    yield title("account of", sheet.file, columns, style)
     if sheet.pieces:
-        yield from _header(sheet, paint)
+        yield from _header(sheet, style)
     if sheet.totals is not None and sheet.totals.tensors:
-        yield from section("the tensors, by type", paint)
-        yield from grid(_TYPE_TITLES, [*map(_type, sheet.totals.by_type), _all(sheet.totals)], _TYPE_ALIGNS, paint)
+        yield from section("the tensors, by type", style)
+        yield from grid(_TYPE_TITLES, [*map(_type, sheet.totals.by_type), _all(sheet.totals)], _TYPE_ALIGNS, style)
     if sheet.accounting is not None:
-        yield from _sum(sheet, sheet.accounting, columns, paint)
-        yield from _regions(sheet, sheet.accounting, columns, paint)
-        yield from _layouts(sheet.accounting, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+        yield from _sum(sheet, sheet.accounting, columns, style)
+        yield from _regions(sheet, sheet.accounting, columns, style)
+        yield from _layouts(sheet.accounting, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 _WORDS: Final = {
@@ -168,9 +168,9 @@ _WORDS: Final = {
 _COUNTED: Final = {"metadata": ("metadata entry", "metadata entries"), "directory": ("tensor entry", "tensor entries")}
 
 
-def _header(sheet: AccountSheet, paint: Paint) -> Iterator[str]:
+def _header(sheet: AccountSheet, style: Style) -> Iterator[str]:
     words = "four" if sheet.format == "gguf" else "two"
-    yield from section(f"the header, in the {words} pieces that it is made of", paint)
+    yield from section(f"the header, in the {words} pieces that it is made of", style)
     rows = [(_piece(piece, sheet), exact(piece.bytes)) for piece in sheet.pieces]
     yield from figures([*rows, ("tensor data starts at", exact(sheet.data_offset))])
 
@@ -199,8 +199,8 @@ def _elements(text: str | None) -> str:
     return UNKNOWN if text is None else exact(int(text))
 
 
-def _sum(sheet: AccountSheet, accounting: Accounting, columns: int, paint: Paint) -> Iterator[str]:
-    yield from section("the sum", paint)
+def _sum(sheet: AccountSheet, accounting: Accounting, columns: int, style: Style) -> Iterator[str]:
+    yield from section("the sum", style)
     known = (accounting.data_offset, accounting.tensor_bytes, accounting.alignment_padding)
     owned = None if None in known else sum(part or 0 for part in known)
     rows = [
@@ -213,7 +213,7 @@ def _sum(sheet: AccountSheet, accounting: Accounting, columns: int, paint: Paint
     ]
     *most, last = figures(rows)
     yield from most
-    yield paint(last, "undetermined" if accounting.residue is None else "residue" if accounting.residue else "sound")
+    yield style(last, "undetermined" if accounting.residue is None else "residue" if accounting.residue else "sound")
     for text in (_parts(accounting), sheet.unknown and f"{UNKNOWN}: {sheet.unknown}", *_follow(sheet, accounting)):
         if text:
             yield from sentence(text, columns)
@@ -246,11 +246,11 @@ def _follow(sheet: AccountSheet, accounting: Accounting) -> Iterator[str]:
         yield f"{share} of the file is header and its padding"
 
 
-def _regions(sheet: AccountSheet, accounting: Accounting, columns: int, paint: Paint) -> Iterator[str]:
+def _regions(sheet: AccountSheet, accounting: Accounting, columns: int, style: Style) -> Iterator[str]:
     regions = accounting.regions or []
     if not regions:
         return
-    yield from section("what is not plain, by region", paint)
+    yield from section("what is not plain, by region", style)
     names = {neighbour.index: neighbour.name for neighbour in sheet.neighbours}
     shown = [(_kind(region), _place(region, names)) for region in regions[:_REGIONS_SHOWN]]
     hidden = (accounting.region_count or len(regions)) - len(shown)
@@ -275,11 +275,11 @@ def _tensor(index: int, names: dict[int, str]) -> str:
 # -- layouts ----------------------------------------------------------------------------------------
 
 
-def _layouts(accounting: Accounting, columns: int, paint: Paint) -> Iterator[str]:
+def _layouts(accounting: Accounting, columns: int, style: Style) -> Iterator[str]:
     layout = accounting.layout
     if layout is None:
         return
-    yield from section("the layout that gives the sizes", paint)
+    yield from section("the layout that gives the sizes", style)
     yield from sentence(f"{layout.name or 'none'}: {BASES[layout.basis]}", columns)
     if layout.basis == "established":  # all candidates are one
         return

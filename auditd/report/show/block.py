@@ -8,15 +8,16 @@ from typing import Final
 import msgspec
 
 from auditd.errors import UsageError
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import exact as exact_text
 from auditd.evidence.text import quoted
 from auditd.model.blocks import Part, block_of, stacks_of
 from auditd.model.stack import placed_tensors
 from auditd.model.tensors import tensor_facts
 from auditd.report.figures import counted, exact
-from auditd.report.paint import Paint
-from auditd.report.show.listed import (
+from auditd.report.show.layout import File, facts, file_of, section, sentence, title, within_columns
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.show.tables import (
     Storage,
     blocks_shown,
     listed,
@@ -27,8 +28,7 @@ from auditd.report.show.listed import (
     storage_of,
     type_shown,
 )
-from auditd.report.show.setting import File, facts, file_of, section, sentence, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.style import Style
 
 _STACKS_NAMED: Final = 8
 
@@ -82,12 +82,12 @@ class BlockSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def sheet(look: Look, number: int, stack: str | None = None) -> BlockSheet:
+def sheet(observation: Observation, number: int, stack: str | None = None) -> BlockSheet:
     """Block ``number``, of the only stack or of the one of that name.
 
     Raises ``UsageError`` where there is no such block or several stacks to choose from; it says what is there.
     """
-    tensors = placed_tensors(tensor_facts(look.header, look.account))
+    tensors = placed_tensors(tensor_facts(observation.header, observation.account))
     stacks = stacks_of(tensors)
     name = _chosen(stacks, None if stack is None else stack.encode("utf-8", "surrogateescape"))
     block = block_of(tensors, name, number)
@@ -96,7 +96,7 @@ def sheet(look: Look, number: int, stack: str | None = None) -> BlockSheet:
     text, text_base64 = exact_text(name)
     alike = block.comparison
     return BlockSheet(
-        file=file_of(look),
+        file=file_of(observation),
         stack=text,
         stack_base64=text_base64,
         block=number,
@@ -108,8 +108,8 @@ def sheet(look: Look, number: int, stack: str | None = None) -> BlockSheet:
             other_shapes=list(alike.other_shapes),
             other_names=list(alike.other_names),
         ),
-        complete=look.header is not None and look.header.complete and look.header.rows_complete,
-        ending=ending(look),
+        complete=observation.header is not None and observation.header.complete and observation.header.rows_complete,
+        ending=ending(observation),
     )
 
 
@@ -159,20 +159,20 @@ _STORAGE_COLUMNS: Final = 100
 
 
 @within_columns
-def lines(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: BlockSheet, columns: int, style: Style) -> Iterator[str]:
     """The block for a terminal."""
     stack = name_shown(sheet.stack, sheet.stack_base64)
-    yield title(f"block {sheet.block} of", sheet.file, columns, paint)
+    yield title(f"block {sheet.block} of", sheet.file, columns, style)
     yield from sentence(f"stack {stack}; offsets count from the start of the tensor data", columns)
     yield ""
     if columns >= _STORAGE_COLUMNS and any(part.storage for part in sheet.tensors):
         rows = [(*_cells(part), _storage(part)) for part in sheet.tensors]
-        yield from listed((*_TITLES, "QUANTIZED AS"), rows, _SOFT, columns, paint)
+        yield from listed((*_TITLES, "QUANTIZED AS"), rows, _SOFT, columns, style)
     else:
-        yield from listed(_TITLES, [_cells(part) for part in sheet.tensors], _SOFT, columns, paint)
+        yield from listed(_TITLES, [_cells(part) for part in sheet.tensors], _SOFT, columns, style)
     yield from sentence(f"{counted(len(sheet.tensors), 'tensor')}, {exact(sheet.bytes)} bytes", columns)
-    yield from _compared(sheet, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+    yield from _compared(sheet, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 def _cells(part: OnePart) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _storage(part: OnePart) -> str:
     return "" if part.storage is None else f"{exact(part.storage.blocks)} x {part.storage.bytes}"
 
 
-def _compared(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _compared(sheet: BlockSheet, columns: int, style: Style) -> Iterator[str]:
     others = sheet.others
     alike = sorted((*others.same, *others.other_types))
     count = len(alike) + len(others.other_shapes) + len(others.other_names)
@@ -193,7 +193,7 @@ def _compared(sheet: BlockSheet, columns: int, paint: Paint) -> Iterator[str]:
         yield from sentence("no other block to hold it against", columns)
         return
     yield from section(
-        f"against the other {counted(count, 'block')}" if count > 1 else "against the other block", paint
+        f"against the other {counted(count, 'block')}" if count > 1 else "against the other block", style
     )
     rows = [
         ("same names and shapes", alike),

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from auditd.accounting.account import no_pulse
 from auditd.accounting.segments import Segment, segments
 from auditd.accounting.sizes import sizings_of
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.formats import layouts
 from auditd.formats.declarations import ArrayValue, GgufHeader, GgufTensor, MetadataEntry, MetadataValue
 from auditd.formats.gguf.elements import FIXED_BYTES, extent_of
@@ -62,13 +62,13 @@ class Field(NamedTuple):
     tensor: int | None = None
 
 
-def fields(look: Look, *, fine: bool, pulse: Callable[[], None] = no_pulse) -> Iterator[Field]:
+def fields(observation: Observation, *, fine: bool, pulse: Callable[[], None] = no_pulse) -> Iterator[Field]:
     """Every field of the file of ``look``; those past its end are what is missing of it.
 
     ``pulse`` is called now and then and may raise to end it.
     """
-    header = look.header
-    for segment in segments(header, look.account, look.size or 0, pulse):
+    header = observation.header
+    for segment in segments(header, observation.account, observation.size or 0, pulse):
         if segment.kind == "head":
             yield from _head(header)
         elif segment.kind == "metadata" and segment.owner is not None:
@@ -77,9 +77,9 @@ def fields(look: Look, *, fine: bool, pulse: Callable[[], None] = no_pulse) -> I
         elif segment.kind == "directory" and isinstance(header, GgufHeader):
             yield from _directory(header, segment, fine=fine)
         elif segment.kind == "unread" and segment.begin == 0:
-            yield from _begun(look, segment)
+            yield from _begun(observation, segment)
         else:
-            yield _other(look, segment)
+            yield _other(observation, segment)
 
 
 def _entry(header: object, index: int) -> MetadataEntry:
@@ -94,11 +94,11 @@ def _head(header: object) -> Iterator[Field]:
         yield Field(0, _LENGTH, "head", "safetensors.header_length", "length of the JSON, a u64")
 
 
-def _begun(look: Look, segment: Segment) -> Iterator[Field]:
+def _begun(observation: Observation, segment: Segment) -> Iterator[Field]:
     """A file whose head was not read to its end: the fields before the place where the reading stopped."""
-    stopped = None if look.header is None else look.header.stopped
+    stopped = None if observation.header is None else observation.header.stopped
     begin = 0
-    if isinstance(look.header, GgufHeader) and stopped is not None:
+    if isinstance(observation.header, GgufHeader) and stopped is not None:
         for subject, at, end, name in _HEAD:
             if end > stopped.offset or end > segment.end:
                 break
@@ -108,44 +108,44 @@ def _begun(look: Look, segment: Segment) -> Iterator[Field]:
         yield Field(begin, segment.end, "unread", "", _PLAIN["unread"])
 
 
-def _other(look: Look, segment: Segment) -> Field:
+def _other(observation: Observation, segment: Segment) -> Field:
     if segment.kind == "header_padding":
-        return Field(segment.begin, segment.end, segment.kind, "header.padding", _header_padding(look))
+        return Field(segment.begin, segment.end, segment.kind, "header.padding", _header_padding(observation))
     if segment.owner is None:
         return Field(segment.begin, segment.end, segment.kind, "", _PLAIN[segment.kind])
     before = {"tensor": "tensor data: ", "missing": "missing: of "}.get(segment.kind, "behind ")
-    after = _weights(look, segment) if segment.kind == "tensor" else ""
+    after = _weights(observation, segment) if segment.kind == "tensor" else ""
     if segment.kind == "unknown":
         after = ", whose size is not known"
     subject = f"tensors[{segment.owner}].data"
     return Field(segment.begin, segment.end, segment.kind, subject, before, segment.label, after, segment.owner)
 
 
-def _header_padding(look: Look) -> str:
-    header = look.header
+def _header_padding(observation: Observation) -> str:
+    header = observation.header
     if not isinstance(header, GgufHeader) or header.alignment is None:
         return "padding"
     word = "declared" if header.alignment_declared else "default"
     return f"padding up to the {word} alignment of {header.alignment:,}"
 
 
-def _weights(look: Look, segment: Segment) -> str:
+def _weights(observation: Observation, segment: Segment) -> str:
     """How many weights of which type, where the stretch is all of the tensor."""
-    header, index = look.header, segment.owner
+    header, index = observation.header, segment.owner
     if header is None or index is None or index >= len(header.tensors):
         return f" ({segment.type})"
     elements = header.tensors[index].elements
-    if elements is None or _length(look, index, elements) != segment.length:
+    if elements is None or _length(observation, index, elements) != segment.length:
         return f", a part of its {segment.type} weights"
     return f", {elements:,} {segment.type} {'weight' if elements == 1 else 'weights'}"
 
 
-def _length(look: Look, index: int, elements: int) -> int | None:
+def _length(observation: Observation, index: int, elements: int) -> int | None:
     """Bytes of a tensor under the selected layout."""
-    header = look.header
+    header = observation.header
     if isinstance(header, GgufHeader):
         tensor = header.tensors[index]
-        sizing = sizings_of(look.account).get(tensor.type_id)
+        sizing = sizings_of(observation.account).get(tensor.type_id)
         return None if sizing is None else sizing.byte_length(elements, tensor.shape[0] if tensor.shape else 1)
     assert header is not None  # noqa: S101 - the caller has asked
     return header.tensors[index].end - header.tensors[index].begin

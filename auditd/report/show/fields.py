@@ -11,17 +11,17 @@ import msgspec
 from auditd.accounting.account import no_pulse
 from auditd.errors import UsageError
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import exact as exact_text
 from auditd.evidence.text import printable
 from auditd.formats.declarations import GgufHeader
 from auditd.report.columns import cut_left, defused, left, right, width, wrap
 from auditd.report.figures import UNKNOWN, counted, exact
-from auditd.report.paint import Paint
 from auditd.report.show.field_list import Field, fields
-from auditd.report.show.near import absent
-from auditd.report.show.setting import File, file_of, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.layout import File, file_of, title, within_columns
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.show.suggestions import absent
+from auditd.report.style import Style
 
 #: How many fields are shown unless it is said.
 LIMIT: Final = 1000
@@ -88,56 +88,59 @@ class FieldsSheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sheet(
-    look: Look, choice: Choice | None = None, read: Read | None = None, pulse: Callable[[], None] = no_pulse
+    observation: Observation,
+    choice: Choice | None = None,
+    read: Read | None = None,
+    pulse: Callable[[], None] = no_pulse,
 ) -> FieldsSheet:
     """The fields that are asked for; ``read`` gets at the file's bytes, None if there is no file.
 
     ``pulse`` is called now and then and may raise to end it. Raises ``UsageError`` for a tensor that is not there and a range that is none.
     """
     choice = choice or Choice()
-    _check(look, choice)
+    _check(observation, choice)
     kept: list[Field] = []
     matching = total = 0
-    for field in _matching(look, choice, pulse):
+    for field in _matching(observation, choice, pulse):
         matching += 1
-        total += max(0, min(field.end, look.size or 0) - field.begin)
+        total += max(0, min(field.end, observation.size or 0) - field.begin)
         if len(kept) < choice.limit:
             kept.append(field)
     spans = [(field.begin, min(field.end, field.begin + FIRST_BYTES)) for field in kept]
     first: Sequence[bytes | None] = [None] * len(kept) if read is None else read(spans)
-    header = look.header
+    header = observation.header
     return FieldsSheet(
-        file=file_of(look),
+        file=file_of(observation),
         format=None if header is None else "gguf" if isinstance(header, GgufHeader) else "safetensors",
         fine=choice.fine,
         fields=[_row(field, raw) for field, raw in zip(kept, first, strict=True)],
         matching=matching,
         bytes=exact_int(total),
         first_bytes_from=None if read is None else "file",
-        ending=ending(look),
+        ending=ending(observation),
     )
 
 
-def _check(look: Look, choice: Choice) -> None:
+def _check(observation: Observation, choice: Choice) -> None:
     if choice.limit < 1:
         raise UsageError("show fields: --limit is 1 or more")
     if choice.within is not None and not 0 <= choice.within[0] < choice.within[1]:
         raise UsageError("show fields: --range is BEGIN:END, two file offsets, and BEGIN is before END")
     if choice.tensor is None:
         return
-    names = [] if look.header is None else [_raw(tensor.name) for tensor in look.header.tensors]
+    names = [] if observation.header is None else [_raw(tensor.name) for tensor in observation.header.tensors]
     if choice.tensor not in names:
-        raise absent("tensor", choice.tensor, names, printable(look.path))
+        raise absent("tensor", choice.tensor, names, printable(observation.path))
 
 
 def _raw(name: bytes | str) -> bytes:
     return name if isinstance(name, bytes) else name.encode("utf-8")
 
 
-def _matching(look: Look, choice: Choice, pulse: Callable[[], None]) -> Iterator[Field]:
-    tensors = () if look.header is None else look.header.tensors
+def _matching(observation: Observation, choice: Choice, pulse: Callable[[], None]) -> Iterator[Field]:
+    tensors = () if observation.header is None else observation.header.tensors
     begin, end = choice.within or (0, None)
-    for field in fields(look, fine=choice.fine, pulse=pulse):
+    for field in fields(observation, fine=choice.fine, pulse=pulse):
         if end is not None and (field.begin >= end or field.end <= begin):
             continue
         if choice.tensor is not None and (field.tensor is None or _raw(tensors[field.tensor].name) != choice.tensor):
@@ -162,16 +165,16 @@ def _row(field: Field, raw: bytes | None) -> FieldRow:
 
 
 @within_columns
-def lines(sheet: FieldsSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: FieldsSheet, columns: int, style: Style) -> Iterator[str]:
     """The fields in a table, long names cut or, of few fields, below them; and what is not shown."""
-    yield title("fields of", sheet.file, columns, paint)
+    yield title("fields of", sheet.file, columns, style)
     if sheet.fields:
         yield ""
-        yield from _table(sheet.fields, columns, paint)
+        yield from _table(sheet.fields, columns, style)
     yield ""
     yield from wrap(_total(sheet), columns)
     if sheet.ending is not None:
-        yield from ending_lines(sheet.ending, columns, paint)
+        yield from ending_lines(sheet.ending, columns, style)
 
 
 def _total(sheet: FieldsSheet) -> str:
@@ -182,7 +185,7 @@ def _total(sheet: FieldsSheet) -> str:
     return text
 
 
-def _table(rows: Sequence[FieldRow], columns: int, paint: Paint) -> Iterator[str]:
+def _table(rows: Sequence[FieldRow], columns: int, style: Style) -> Iterator[str]:
     places = [(exact(row.offset), exact(row.length)) for row in rows]
     names = [_shown_name(row) for row in rows]
     wide = [max(width(cell) for cell in column) for column in zip(("at", "bytes"), *places, strict=True)]
@@ -190,7 +193,7 @@ def _table(rows: Sequence[FieldRow], columns: int, paint: Paint) -> Iterator[str
     cells = [_first(row, count) for row in rows]
     hexes = max([0, *map(len, cells)])
     room = max(_LEAST_NAME, columns - sum(wide) - len(_GAP) * (3 if hexes else 2) - hexes)
-    yield paint(_line(("at", "bytes", "first bytes" if hexes else "", "field"), wide, hexes), "label")
+    yield style(_line(("at", "bytes", "first bytes" if hexes else "", "field"), wide, hexes), "label")
     whole = len(rows) <= _WHOLE_ROWS
     for (at, length), first, name in zip(places, cells, names, strict=True):
         if width(name) <= room or not whole:

@@ -11,18 +11,18 @@ import msgspec
 
 from auditd.errors import UsageError
 from auditd.evidence.exactness import exact_int, is_exact
-from auditd.evidence.look import Look, Stop
-from auditd.evidence.numbers import PLAIN_TYPES, PLAUSIBLE, Number, Numbers, refusal
+from auditd.evidence.observation import Observation, Stop
 from auditd.evidence.record import IdentityStatus
+from auditd.evidence.statistics import PLAIN_TYPES, PLAUSIBLE, Number, Numbers, refusal
 from auditd.evidence.text import exact as exact_text
 from auditd.evidence.text import printable, quoted
 from auditd.formats.declarations import ByteOrder, GgufHeader
 from auditd.model.tensors import TensorFact, tensor_facts
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, exact
-from auditd.report.paint import Paint
-from auditd.report.show.setting import File, facts, file_of, sentence, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.layout import File, facts, file_of, sentence, title, within_columns
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.style import Style
 
 #: Taken where nobody names a tensor, the first of these that is there: the final norm is plain in most models.
 _FINAL_NORMS: Final = (
@@ -105,20 +105,22 @@ class FloatsSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def chosen(look: Look, name: bytes | None = None) -> TensorFact:
+def chosen(observation: Observation, name: bytes | None = None) -> TensorFact:
     """The tensor called ``name``; without one the final norm, else the first tensor whose numbers can be shown.
 
     Raises ``UsageError`` if there is none.
     """
-    tensors = tensor_facts(look.header, look.account)
+    tensors = tensor_facts(observation.header, observation.account)
     if name is not None:
         named = next((tensor for tensor in tensors if tensor.name == name), None)
         if named is None:
-            raise UsageError(f"show floats: there is no tensor {quoted(name, _NAME_CHARACTERS)}{_incomplete(look)}")
+            raise UsageError(
+                f"show floats: there is no tensor {quoted(name, _NAME_CHARACTERS)}{_incomplete(observation)}"
+            )
         return named
     usable = _usual(tensors)
     if usable is None:
-        raise UsageError(f"show floats: no tensor of plain numbers{_incomplete(look)}")
+        raise UsageError(f"show floats: no tensor of plain numbers{_incomplete(observation)}")
     return usable
 
 
@@ -136,10 +138,10 @@ def _usual(tensors: Iterable[TensorFact]) -> TensorFact | None:
     return next((norms[name] for name in _FINAL_NORMS if name in norms), first)
 
 
-def _incomplete(look: Look) -> str:
-    if look.header is None or look.header.rows_complete:
+def _incomplete(observation: Observation) -> str:
+    if observation.header is None or observation.header.rows_complete:
         return ""
-    return f" among the first {len(look.header.tensors):,}, which are all that are kept"
+    return f" among the first {len(observation.header.tensors):,}, which are all that are kept"
 
 
 def refused(tensor: TensorFact) -> str | None:
@@ -152,15 +154,17 @@ def refused(tensor: TensorFact) -> str | None:
     return reason
 
 
-def sheet(look: Look, tensor: TensorFact, numbers: Numbers | None, *, ignore_alignment: bool = False) -> FloatsSheet:
+def sheet(
+    observation: Observation, tensor: TensorFact, numbers: Numbers | None, *, ignore_alignment: bool = False
+) -> FloatsSheet:
     """The figures; ``numbers`` is what was read of ``tensor``, None where :func:`refused` says why not."""
     name, name_base64 = exact_text(tensor.name)
-    header = look.header
+    header = observation.header
     order = header.byte_order if isinstance(header, GgufHeader) else None
     ends = None if header is None else header.header_end
     start = None if header is None else header.data_offset
     return FloatsSheet(
-        file=file_of(look),
+        file=file_of(observation),
         name=name,
         name_base64=name_base64,
         index=tensor.index,
@@ -174,7 +178,7 @@ def sheet(look: Look, tensor: TensorFact, numbers: Numbers | None, *, ignore_ali
         offset=exact_int(tensor.offset),
         reading=None if numbers is None else _reading(numbers),
         refused=refused(tensor) if numbers is None else None,
-        ending=ending(look),
+        ending=ending(observation),
     )
 
 
@@ -215,20 +219,20 @@ def _json(number: Number) -> int | float | str:
 
 
 @within_columns
-def lines(sheet: FloatsSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: FloatsSheet, columns: int, style: Style) -> Iterator[str]:
     """The sheet for a terminal."""
-    yield title("numbers of", sheet.file, columns, paint)
+    yield title("numbers of", sheet.file, columns, style)
     if sheet.warning:
         yield ""
-        yield from (paint(line, "critical") for line in wrap(sheet.warning, columns))
+        yield from (style(line, "critical") for line in wrap(sheet.warning, columns))
     yield ""
     yield from facts(list(_place(sheet)), columns)
     if sheet.refused:
         yield ""
-        yield from (paint(line, "warning") for line in sentence(defused(sheet.refused), columns))
+        yield from (style(line, "warning") for line in sentence(defused(sheet.refused), columns))
     if sheet.reading is not None:
-        yield from _shown(sheet, sheet.reading, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+        yield from _shown(sheet, sheet.reading, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 def _place(sheet: FloatsSheet) -> Iterator[tuple[str, str]]:
@@ -245,7 +249,7 @@ def _place(sheet: FloatsSheet) -> Iterator[tuple[str, str]]:
         yield "read from", exact(sheet.reading.read_from)
 
 
-def _shown(sheet: FloatsSheet, reading: Reading, columns: int, paint: Paint) -> Iterator[str]:
+def _shown(sheet: FloatsSheet, reading: Reading, columns: int, style: Style) -> Iterator[str]:
     count = exact(reading.read)
     rows = [
         ("numbers", count if reading.read == reading.numbers else f"{count} read, of {_text(reading.numbers)}"),
@@ -261,11 +265,11 @@ def _shown(sheet: FloatsSheet, reading: Reading, columns: int, paint: Paint) -> 
     if reading.stopped_because is not None:
         yield ""
         words = f"stopped at byte {exact(reading.stopped_at)}: {defused(reading.stopped_because)}"
-        yield from (paint(line, "truncated") for line in sentence(words, columns))
+        yield from (style(line, "truncated") for line in sentence(words, columns))
     changed = _CHANGED.get(reading.identity)
     if changed:
         yield ""
-        yield from (paint(line, "warning") for line in sentence(changed, columns))
+        yield from (style(line, "warning") for line in sentence(changed, columns))
 
 
 _CHANGED: Final[dict[IdentityStatus, str]] = {

@@ -5,43 +5,43 @@ from __future__ import annotations
 from typing import Final
 
 from auditd.evidence.exactness import exact_int, figure
-from auditd.evidence.judge import as_rows, judge
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.rows import safetensors_part
 from auditd.evidence.text import exact as exact_text
 from auditd.formats.declarations import ArrayValue, GgufHeader, SafetensorsHeader
 from auditd.model import architecture as reading
 from auditd.report.show.head_lines import lines
 from auditd.report.show.head_sheet import Fact, HeadSheet, Json, Layers, Model, Numbers, Published, Stops
-from auditd.report.show.setting import file_of
-from auditd.report.show.stopped import ending
+from auditd.report.show.layout import file_of
+from auditd.report.show.outcome import ending
+from auditd.rules.evaluate import as_rows, evaluate
 
 __all__ = ["HeadSheet", "lines", "sheet"]
 
 _NAME_KEY: Final = b"general.name"
 
 
-def sheet(look: Look) -> HeadSheet:
+def sheet(observation: Observation) -> HeadSheet:
     """The head of ``look``."""
-    header = look.header
+    header = observation.header
     gguf = header if isinstance(header, GgufHeader) else None
-    promise = look.promise
+    expectation = observation.expectation
     return HeadSheet(
-        file=file_of(look),
-        names=[_text(name) for name in promise.names],
-        store=None if promise.store is None else _text(promise.store),
+        file=file_of(observation),
+        names=[_text(name) for name in expectation.names],
+        store=None if expectation.store is None else _text(expectation.store),
         published=[
             Published(algorithm=one.algorithm, value=_text(one.value), source=_text(one.source))
-            for one in promise.references
+            for one in expectation.references
         ],
-        header_sha256=look.header_sha256,
+        header_sha256=observation.header_sha256,
         format=None if header is None else "safetensors" if gguf is None else "gguf",
         numbers=None if gguf is None else _numbers(gguf),
         json=_json(header) if isinstance(header, SafetensorsHeader) else None,
-        model=None if gguf is None else _model(gguf, look),
+        model=None if gguf is None else _model(gguf, observation),
         stops=None if gguf is None else _stops(gguf),
-        findings=as_rows(judge(look), {}),
-        ending=ending(look),
+        findings=as_rows(evaluate(observation), {}),
+        ending=ending(observation),
     )
 
 
@@ -86,8 +86,8 @@ def _json(header: SafetensorsHeader) -> Json:
 # -- the model --------------------------------------------------------------------------------------
 
 
-def _model(header: GgufHeader, look: Look) -> Model:
-    found = reading.architecture(header, look.account)
+def _model(header: GgufHeader, observation: Observation) -> Model:
+    found = reading.architecture(header, observation.account)
     metadata = reading.Metadata(header)
     architecture, architecture_base64 = _exact(found.name)
     title, title_base64 = _exact(metadata.text(_NAME_KEY))

@@ -10,10 +10,10 @@ from auditd.evidence.text import printable, quoted
 from auditd.model.architecture import NOT_DECLARED
 from auditd.report.columns import defused, wrap
 from auditd.report.figures import UNKNOWN, counted, exact, rounded
-from auditd.report.paint import Paint
 from auditd.report.show.head_sheet import Fact, HeadSheet, Json, Model, Stops
-from auditd.report.show.setting import facts, figures, grid, section, sentence, title, within_columns
-from auditd.report.show.stopped import Ending, ending_lines
+from auditd.report.show.layout import facts, figures, grid, section, sentence, title, within_columns
+from auditd.report.show.outcome import Ending, ending_lines
+from auditd.report.style import Style
 
 _VALUE_CHARACTERS: Final = 160
 _NAMES_SHOWN: Final = 4
@@ -39,24 +39,24 @@ _UNITS: Final[Mapping[str, str]] = {"trained_context": " tokens", "vocabulary": 
 
 
 @within_columns
-def lines(sheet: HeadSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: HeadSheet, columns: int, style: Style) -> Iterator[str]:
     """The head for a terminal of so many columns."""
-    yield title("head of", sheet.file, columns, paint)
+    yield title("head of", sheet.file, columns, style)
     yield from facts(list(_file(sheet)), columns)
     if sheet.numbers is not None:
-        yield from section("the four numbers at the front", paint)
+        yield from section("the four numbers at the front", style)
         yield from facts(list(_numbers(sheet)), columns)
     if sheet.json is not None:
-        yield from _json(sheet.json, columns, paint)
+        yield from _json(sheet.json, columns, style)
     if sheet.model is not None:
-        yield from section("what the metadata says the model is", paint)
+        yield from section("what the metadata says the model is", style)
         yield from facts(list(_model(sheet.model)), columns)
-        yield from _derived(sheet.model, columns, paint)
+        yield from _derived(sheet.model, columns, style)
     if sheet.stops is not None:
-        yield from section("where the header stops", paint)
+        yield from section("where the header stops", style)
         yield from _stops(sheet.stops, columns)
-    yield from _findings(sheet.findings, sheet.ending, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+    yield from _findings(sheet.findings, sheet.ending, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 def _file(sheet: HeadSheet) -> Iterator[tuple[str, str]]:
@@ -117,11 +117,11 @@ def _value(fact: Fact) -> str:
     return f"{', '.join(map(_number, fact.layers.first))}{more} ({exact(fact.layers.count)} values, one a layer)"
 
 
-def _derived(model: Model, columns: int, paint: Paint) -> Iterator[str]:
+def _derived(model: Model, columns: int, style: Style) -> Iterator[str]:
     """What nobody has to declare, because it follows."""
     sentences = [text for text in (_head_width(model), _sharing(model), _kv_width(model)) if text]
     if sentences:
-        yield from section("and what falls out of it", paint)
+        yield from section("and what falls out of it", style)
         for text in sentences:
             yield from sentence(text, columns)
 
@@ -177,8 +177,8 @@ def _stops(stops: Stops, columns: int) -> Iterator[str]:
     yield from figures(rows)
 
 
-def _json(json: Json, columns: int, paint: Paint) -> Iterator[str]:
-    yield from section("the front", paint)
+def _json(json: Json, columns: int, style: Style) -> Iterator[str]:
+    yield from section("the front", style)
     rows = [
         ("length of the JSON text", exact(json.length)),
         ("tensors", exact(json.tensors)),
@@ -186,15 +186,15 @@ def _json(json: Json, columns: int, paint: Paint) -> Iterator[str]:
     ]
     yield from figures(rows)
     if json.metadata:
-        yield from section("what the metadata says", paint)
+        yield from section("what the metadata says", style)
         shown = sorted(json.metadata.items())[:_METADATA_SHOWN]
         yield from facts([(_key(key), quoted(value, _VALUE_CHARACTERS)) for key, value in shown], columns)
         more = len(json.metadata) - len(shown)
         if more:
             yield from sentence(f"and {exact(more)} more", columns)
     if json.types:
-        yield from section("the tensors, by dtype", paint)
-        yield from grid(("DTYPE", "TENSORS", "WEIGHTS", "BYTES"), list(map(_type, json.types)), _TYPE_ALIGNS, paint)
+        yield from section("the tensors, by dtype", style)
+        yield from grid(("DTYPE", "TENSORS", "WEIGHTS", "BYTES"), list(map(_type, json.types)), _TYPE_ALIGNS, style)
 
 
 _TYPE_ALIGNS: Final = ("left", "right", "right", "right")
@@ -215,15 +215,15 @@ def _type(total: TypeTotal) -> tuple[str, ...]:
 # -- findings ---------------------------------------------------------------------------------------
 
 
-def _findings(found: list[Finding], end: Ending | None, columns: int, paint: Paint) -> Iterator[str]:
+def _findings(found: list[Finding], end: Ending | None, columns: int, style: Style) -> Iterator[str]:
     """What inspect would say, shortly; the one that is the ending stands there."""
     told = [finding for finding in found if end is None or finding.message != end.message]
     if not told:
         return
-    yield from section("what is to be said of it", paint)
+    yield from section("what is to be said of it", style)
     for finding in told[:_FINDINGS_SHOWN]:
         yield from (
-            "  " + paint(line, finding.severity) for line in wrap(f"{finding.severity}: {finding.code}", columns - 2)
+            "  " + style(line, finding.severity) for line in wrap(f"{finding.severity}: {finding.code}", columns - 2)
         )
         yield from ("    " + line for line in wrap(defused(finding.message), columns - 4))
     if len(told) > _FINDINGS_SHOWN:

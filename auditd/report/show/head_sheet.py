@@ -8,8 +8,8 @@ import msgspec
 
 from auditd.evidence.record import Figure as Number
 from auditd.evidence.record import Finding, TypeTotal
-from auditd.report.show.setting import File
-from auditd.report.show.stopped import Ending
+from auditd.report.show.layout import File
+from auditd.report.show.outcome import Ending
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):

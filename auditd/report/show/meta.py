@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import ArrayPreview, MetadataRow, Scalar
 from auditd.evidence.rows import metadata_row, scalar_form
 from auditd.evidence.text import exact as exact_text
@@ -20,11 +20,11 @@ from auditd.model.architecture import architecture
 from auditd.report.columns import fold, wrap
 from auditd.report.declarations import shown_value
 from auditd.report.figures import counted, exact
-from auditd.report.paint import Paint
+from auditd.report.show.layout import File, file_of, title, within_columns
 from auditd.report.show.meta_table import raw_text, table
-from auditd.report.show.near import absent
-from auditd.report.show.setting import File, file_of, title, within_columns
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.show.suggestions import absent
+from auditd.report.style import Style
 
 _ARCHITECTURE_CHARACTERS: Final = 24
 #: Elements that are put into JSON at a time.
@@ -78,12 +78,12 @@ class ValueSheet(msgspec.Struct, frozen=True, kw_only=True):
 # -- sheets -----------------------------------------------------------------------------------------
 
 
-def sheet(look: Look) -> MetaSheet:
+def sheet(observation: Observation) -> MetaSheet:
     """Every entry of ``look``."""
-    header = look.header
-    said = architecture(header, look.account)
+    header = observation.header
+    said = architecture(header, observation.account)
     return MetaSheet(
-        file=file_of(look),
+        file=file_of(observation),
         format=None if header is None else "gguf" if isinstance(header, GgufHeader) else "safetensors",
         declared=_declared(header),
         entries=list(_rows(header)),
@@ -96,7 +96,7 @@ def sheet(look: Look) -> MetaSheet:
             general=said.groups.general,
             other=said.groups.other,
         ),
-        ending=ending(look),
+        ending=ending(observation),
     )
 
 
@@ -116,9 +116,9 @@ def _rows(header: GgufHeader | SafetensorsHeader | None) -> Iterator[MetadataRow
             yield MetadataRow(index=index, key=key, type="string", value=value)
 
 
-def long_array(look: Look, key: bytes) -> MetadataEntry | None:
+def long_array(observation: Observation, key: bytes) -> MetadataEntry | None:
     """The entry of ``key`` if the header has only the beginning of its array, so that its file must be read again."""
-    header = look.header
+    header = observation.header
     if not isinstance(header, GgufHeader):
         return None
     found = next((entry for entry in header.metadata if entry.key == key), None)
@@ -126,28 +126,28 @@ def long_array(look: Look, key: bytes) -> MetadataEntry | None:
 
 
 def value_sheet(
-    look: Look, key: bytes, elements: Iterable[Element] | None = None, *, following: bool = False
+    observation: Observation, key: bytes, elements: Iterable[Element] | None = None, *, following: bool = False
 ) -> ValueSheet:
     """The value of ``key``, the first one if several entries have it; raises ``UsageError`` if none has.
 
     ``elements`` are all elements of a long array where its file was read again for the sheet; ``following`` says that
     it is read behind it, for :func:`element_lines`.
     """
-    header = look.header
+    header = observation.header
     rows = list(_rows(header))
     keys = [raw_text(row.key, row.key_base64) for row in rows]
     if key not in keys:
-        raise absent("metadata key", key, keys, printable(look.path))
+        raise absent("metadata key", key, keys, printable(observation.path))
     index = keys.index(key)
     entry = header.metadata[index] if isinstance(header, GgufHeader) else None
     return ValueSheet(
-        file=file_of(look),
+        file=file_of(observation),
         entry=rows[index],
         offset=None if entry is None else entry.value_begin,
         length=None if entry is None else entry.end - entry.value_begin,
         elements_from=_source(entry, read_again=following or elements is not None),
         elements=_elements_json(entry, elements),
-        ending=ending(look),
+        ending=ending(observation),
     )
 
 
@@ -182,21 +182,21 @@ def _element_form(element: Element) -> object:
 # -- lines ------------------------------------------------------------------------------------------
 
 
-def lines(sheet: MetaSheet | ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: MetaSheet | ValueSheet, columns: int, style: Style) -> Iterator[str]:
     """The sheet for a terminal. Of a long array only the heading: its elements are for :func:`element_lines`."""
-    return _value_lines(sheet, columns, paint) if isinstance(sheet, ValueSheet) else _meta_lines(sheet, columns, paint)
+    return _value_lines(sheet, columns, style) if isinstance(sheet, ValueSheet) else _meta_lines(sheet, columns, style)
 
 
 @within_columns
-def _meta_lines(sheet: MetaSheet, columns: int, paint: Paint) -> Iterator[str]:
-    yield title("metadata of", sheet.file, columns, paint)
+def _meta_lines(sheet: MetaSheet, columns: int, style: Style) -> Iterator[str]:
+    yield title("metadata of", sheet.file, columns, style)
     if sheet.entries:
         yield ""
-        yield from table(sheet.entries, columns, paint)
+        yield from table(sheet.entries, columns, style)
     yield ""
     yield from wrap(_total(sheet), columns)
     if sheet.ending is not None:
-        yield from ending_lines(sheet.ending, columns, paint)
+        yield from ending_lines(sheet.ending, columns, style)
 
 
 def _total(sheet: MetaSheet) -> str:
@@ -220,9 +220,9 @@ def _total(sheet: MetaSheet) -> str:
 # -- one value --------------------------------------------------------------------------------------
 
 
-def _value_lines(sheet: ValueSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _value_lines(sheet: ValueSheet, columns: int, style: Style) -> Iterator[str]:
     row = sheet.entry
-    yield from fold(title(f"{printable(raw_text(row.key, row.key_base64))} in", sheet.file, columns, paint), columns)
+    yield from fold(title(f"{printable(raw_text(row.key, row.key_base64))} in", sheet.file, columns, style), columns)
     yield from wrap(_what(sheet), columns)
     yield ""
     if row.element_type is None:
@@ -232,7 +232,7 @@ def _value_lines(sheet: ValueSheet, columns: int, paint: Paint) -> Iterator[str]
         if sheet.elements_from is None:
             yield _left_out(row)
     if sheet.ending is not None:
-        yield from ending_lines(sheet.ending, columns, paint)
+        yield from ending_lines(sheet.ending, columns, style)
 
 
 def _what(sheet: ValueSheet) -> str:

@@ -11,7 +11,7 @@ from auditd.evidence.text import printable, quoted
 from auditd.report.columns import cut_left, left, right, width
 from auditd.report.declarations import shown_value
 from auditd.report.figures import counted, exact
-from auditd.report.paint import Paint
+from auditd.report.style import Style
 
 _GAP: Final = "  "
 #: Longer keys are cut; a long value then has a line of its own.
@@ -27,7 +27,7 @@ def raw_text(text: str, raw_base64: str | None) -> bytes:
     return base64.b64decode(raw_base64) if raw_base64 else text.encode("utf-8")
 
 
-def table(rows: Sequence[MetadataRow], columns: int, paint: Paint) -> Iterator[str]:
+def table(rows: Sequence[MetadataRow], columns: int, style: Style) -> Iterator[str]:
     """Number, key, type, value; a value that has too little room beside its key stands below it."""
     keys = [printable(raw_text(row.key, row.key_base64)) for row in rows]
     numbers = max(1, len(str(rows[-1].index)))
@@ -35,7 +35,7 @@ def table(rows: Sequence[MetadataRow], columns: int, paint: Paint) -> Iterator[s
     beside = numbers + types + 3 * len(_GAP)
     key_cells = max(_LEAST_KEY, min(_KEY_CELLS, max(map(width, keys)), columns - beside))
     room = columns - beside - key_cells
-    yield paint(_GAP.join((right("n", numbers), left("key", key_cells), left("type", types), "value")), "label")
+    yield style(_GAP.join((right("n", numbers), left("key", key_cells), left("type", types), "value")), "label")
     for row, key in zip(rows, keys, strict=True):
         head = _GAP.join(
             (right(str(row.index), numbers), left(cut_left(key, key_cells), key_cells), left(row.type, types))

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.text import exact as exact_text
 from auditd.model.architecture import architecture
 from auditd.model.kinds import ATTENTION
 from auditd.model.stack import BlockSize, Listing, Row, Stack, Total, TypeShare, listing, placed_tensors, total_of
 from auditd.model.tensors import tensor_facts
-from auditd.report.show.listed import shape_of, share_of, size_of, storage_of
-from auditd.report.show.setting import file_of
+from auditd.report.show.layout import file_of
+from auditd.report.show.outcome import ending
 from auditd.report.show.stack_lines import lines
 from auditd.report.show.stack_sheet import Mixed, OneBlock, OneKind, OneRow, OneStack, OneType, StackSheet, Sum
-from auditd.report.show.stopped import ending
+from auditd.report.show.tables import shape_of, share_of, size_of, storage_of
 
 __all__ = ["StackSheet", "lines", "sheet"]
 
 
-def sheet(look: Look) -> StackSheet:
+def sheet(observation: Observation) -> StackSheet:
     """The listing of ``look``, as far as its header was read."""
-    header = look.header
-    said = architecture(header, look.account)
+    header = observation.header
+    said = architecture(header, observation.account)
     name, name_base64 = (None, None) if said.name is None else exact_text(said.name)
-    found = listing(placed_tensors(tensor_facts(header, look.account)))
+    found = listing(placed_tensors(tensor_facts(header, observation.account)))
     return StackSheet(
-        file=file_of(look),
+        file=file_of(observation),
         architecture=name,
         architecture_base64=name_base64,
         declared_blocks=size_of(said.blocks.value),
@@ -39,8 +39,8 @@ def sheet(look: Look) -> StackSheet:
         between=_sum(found.between),
         behind=_sum(found.behind),
         total=Sum(tensors=found.total.tensors, bytes=size_of(found.total.bytes)),
-        mixed=_mixed(found, look.size),
-        ending=ending(look),
+        mixed=_mixed(found, observation.size),
+        ending=ending(observation),
     )
 
 

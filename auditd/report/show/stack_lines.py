@@ -7,11 +7,11 @@ from typing import Final
 
 from auditd.report.columns import cut_left, width
 from auditd.report.figures import UNKNOWN, counted, exact, percent
-from auditd.report.paint import Paint
-from auditd.report.show.listed import blocks_shown, listed, name_shown, shape_shown, share_of, type_shown
-from auditd.report.show.setting import facts, grid, section, sentence, title, within_columns
+from auditd.report.show.layout import facts, grid, section, sentence, title, within_columns
+from auditd.report.show.outcome import ending_lines
 from auditd.report.show.stack_sheet import OneRow, OneStack, OneType, StackSheet, Sum
-from auditd.report.show.stopped import ending_lines
+from auditd.report.show.tables import blocks_shown, listed, name_shown, shape_shown, share_of, type_shown
+from auditd.report.style import Style
 
 _TITLES: Final = ("COUNT", "NAME", "SHAPE", "TYPE", "BYTES")
 #: The columns that give way where a line is too long: name, shape, type.
@@ -25,22 +25,22 @@ _TOLD: Final = 16
 
 
 @within_columns
-def lines(sheet: StackSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: StackSheet, columns: int, style: Style) -> Iterator[str]:
     """The listing for a terminal."""
-    yield title("stack of", sheet.file, columns, paint)
+    yield title("stack of", sheet.file, columns, style)
     yield from sentence(_declared(sheet), columns)
     if sheet.rows:
         yield ""
-        yield from listed(_TITLES, [_cells(row) for row in sheet.rows], _SOFT, columns, paint)
+        yield from listed(_TITLES, [_cells(row) for row in sheet.rows], _SOFT, columns, style)
         yield from sentence(_names(sheet), columns)
-        yield from section("where the bytes are", paint)
+        yield from section("where the bytes are", style)
         yield from _places(sheet, columns)
     for stack in sheet.stacks[:_TOLD]:
-        yield from _stack_lines(stack, columns, paint)
+        yield from _stack_lines(stack, columns, style)
     if len(sheet.stacks) > _TOLD:
         yield from sentence(f"and {exact(len(sheet.stacks) - _TOLD)} more stacks", columns)
-    yield from _mixed_lines(sheet, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+    yield from _mixed_lines(sheet, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 def _declared(sheet: StackSheet) -> str:
@@ -91,8 +91,8 @@ def _over(stacks: Sequence[OneStack]) -> str:
     return blocks if len(stacks) == 1 else f"{blocks} in {exact(len(stacks))} stacks"
 
 
-def _stack_lines(stack: OneStack, columns: int, paint: Paint) -> Iterator[str]:
-    yield from section("a stack, and what its tensors are for", paint)
+def _stack_lines(stack: OneStack, columns: int, style: Style) -> Iterator[str]:
+    yield from section("a stack, and what its tensors are for", style)
     name = name_shown(stack.name, stack.name_base64)
     rows = [("name", name), ("blocks", f"{exact(stack.blocks)}, {_spread(stack)}")]
     for label, block in (("smallest block", stack.smallest), ("largest block", stack.largest)):
@@ -100,7 +100,7 @@ def _stack_lines(stack: OneStack, columns: int, paint: Paint) -> Iterator[str]:
     yield from facts(rows, columns)
     cells = [(one.kind, exact(one.tensors), exact(one.bytes), percent(one.share)) for one in stack.kinds]
     cells.append(("all", exact(stack.tensors), exact(stack.bytes), percent(share_of(stack.bytes, stack.bytes))))
-    yield from grid(("KIND", "TENSORS", "BYTES", "SHARE"), cells, ("left", "right", "right", "right"), paint)
+    yield from grid(("KIND", "TENSORS", "BYTES", "SHARE"), cells, ("left", "right", "right", "right"), style)
     matrices = stack.attention_matrices
     if matrices is not None:
         told = f"{counted(matrices.tensors, 'tensor')}, {exact(matrices.bytes)} bytes, {percent(matrices.share)}"
@@ -113,11 +113,11 @@ def _spread(stack: OneStack) -> str:
     return f"numbered {stack.first_block} to {stack.last_block}"
 
 
-def _mixed_lines(sheet: StackSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _mixed_lines(sheet: StackSheet, columns: int, style: Style) -> Iterator[str]:
     mixed = sheet.mixed
     if not mixed.rows:
         return
-    yield from section("held in more than one type", paint)
+    yield from section("held in more than one type", style)
     rows = [row for row in sheet.rows if len(row.types) > 1]
     for row in rows[:_TOLD]:
         yield from sentence(name_shown(row.name, row.name_base64), columns)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from auditd.report.show.listed import Storage
-from auditd.report.show.setting import File
-from auditd.report.show.stopped import Ending
+from auditd.report.show.layout import File
+from auditd.report.show.outcome import Ending
+from auditd.report.show.tables import Storage
 
 
 class OneType(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import count
 
-from auditd.archive.state import Fingerprint
 from auditd.evidence.record import Trigger
+from auditd.evidence_store.artifact_state import Fingerprint
 
 
 class Urgency(IntEnum):

@@ -17,14 +17,14 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 import trio
 
-from auditd.archive.rows import ClearedAs
-from auditd.archive.state import RETRY_LONGEST_SECONDS, Fingerprint, Need, need
 from auditd.errors import InspectionStopped, StoreError
-from auditd.evidence.promise import NOTHING, Promise
+from auditd.evidence.expectation import NOTHING, Expectation
 from auditd.evidence.record import Evidence, Producer, Severity
+from auditd.evidence_store.artifact_state import RETRY_LONGEST_SECONDS, Fingerprint, RequiredWork, required_work
+from auditd.evidence_store.entities import ClearedAs
 from auditd.inspection.inspector import given_up, inspect
 from auditd.inspection.parts import Parts
-from auditd.inspection.request import HashMode, Promises, Request, nobody_promises
+from auditd.inspection.request import ExpectationSource, HashMode, Request, no_expectations
 from auditd.inspection.scan import GONE
 from auditd.service.bell import Bell
 from auditd.service.reading.board import Board
@@ -78,7 +78,7 @@ class _Failed:
     reason: str
 
 
-_Attempt: TypeAlias = Result | _Unsettled | _Demoted | _Failed | Literal[Need.LATER] | None
+_Attempt: TypeAlias = Result | _Unsettled | _Demoted | _Failed | Literal[RequiredWork.LATER] | None
 
 
 def _due_at(retry_at: float, now: float, wall: float) -> float:
@@ -98,7 +98,7 @@ class Scheduler:
         recorder: Recorder,
         board: Board,
         rescan: Callable[[], None],
-        new_promises: Callable[[], Promises] = lambda: nobody_promises,
+        new_expectations: Callable[[], ExpectationSource] = lambda: no_expectations,
         moved: Callable[[bytes], None] = lambda _: None,
         ended: Callable[[bytes], None] = lambda _: None,
     ) -> None:
@@ -110,11 +110,11 @@ class Scheduler:
         self._recorder = recorder
         self._board = board
         self._rescan = rescan
-        self._new_promises = new_promises
-        self._promises = new_promises()
+        self._new_expectations = new_expectations
+        self._expectations = new_expectations()
         self._moved = moved
         self._ended = ended
-        self._begun_anew = recorder.store.begun_anew
+        self._begun_anew = recorder.store.generation
         self._turn = Bell()
         self._work = Bell()
 
@@ -211,8 +211,8 @@ class Scheduler:
 
     def _recover_forgotten(self) -> None:
         """Once there is room again, look for what had to be forgotten; what a store that is begun anew lacks, too."""
-        if self._begun_anew != self._recorder.store.begun_anew:
-            self._begun_anew = self._recorder.store.begun_anew
+        if self._begun_anew != self._recorder.store.generation:
+            self._begun_anew = self._recorder.store.generation
             self._rescan()
         idle = not self._board.in_hand and not len(self.queue)
         if self._overflowed and idle and self.settler.has_room:
@@ -306,7 +306,7 @@ class Scheduler:
         """The evidence of a read that never came back: nothing is known, and its path is set aside for a while."""
         self._board.abandoned += 1
         # The thread that is lost may be in the middle of these.
-        self._promises = self._new_promises()
+        self._expectations = self._new_expectations()
         self._recorder.say_abandoned(job.path, seconds)
         rules = self._rules[job.root]
         return Result(
@@ -324,7 +324,7 @@ class Scheduler:
             case _Failed(reason):
                 await self._recorder.remember_failure(job, reason)
                 await self._again_later(job)
-            case Need.LATER:
+            case RequiredWork.LATER:
                 await self._again_later(job)
             case None:
                 await trio.lowlevel.checkpoint()
@@ -344,12 +344,12 @@ class Scheduler:
             return None
         if status is not None and Fingerprint.of_status(status) != job.seen:
             return _Unsettled(Job(job.path, job.root, Fingerprint.of_status(status), "change"))
-        promise = NOTHING
+        expectation = NOTHING
         # A stop while a store is read ends the inspection at its own first checkpoint.
         with suppress(InspectionStopped):
             if status is not None:
-                promise = self._promises(job.path, job.path, status, watch.checkpoint)
-        return self._attempt_wanted(job, watch, promise)
+                expectation = self._expectations(job.path, job.path, status, watch.checkpoint)
+        return self._attempt_wanted(job, watch, expectation)
 
     def _status_of(self, job: Job) -> os.stat_result | Literal["gone"] | None:
         """The file as it is now; None if it cannot be seen, which its inspection will say."""
@@ -369,45 +369,47 @@ class Scheduler:
         if os.path.isdir(self._board.roots[job.root].path):
             self.removed(job.path, "removed")
 
-    def _wanted(self, job: Job, promise: Promise) -> Need:
+    def _wanted(self, job: Job, expectation: Expectation) -> RequiredWork:
         """What is to be read of the file now; a scrub wants all of what nothing else wants."""
         store, rules = self._recorder.store, self._rules[job.root]
         known = store.known(job.path)
         if known is None and is_known_elsewhere(store, job.path, job.seen):
-            return Need.NOTHING
-        wanted = need(
+            return RequiredWork.NOTHING
+        wanted = required_work(
             known,
             job.seen,
             settings=rules.producer.configuration,
             mode=rules.hash,
             run=store.run,
             now=time.time(),
-            promise=promise,
+            expectation=expectation,
         )
-        return Need.DIGEST if wanted is Need.NOTHING and job.trigger == "scrub" else wanted
+        return RequiredWork.DIGEST if wanted is RequiredWork.NOTHING and job.trigger == "scrub" else wanted
 
-    def _attempt_wanted(self, job: Job, watch: Watch, promise: Promise) -> _Attempt:
+    def _attempt_wanted(self, job: Job, watch: Watch, expectation: Expectation) -> _Attempt:
         rules = self._rules[job.root]
-        wanted = self._wanted(job, promise)
-        if wanted is Need.NOTHING:
+        wanted = self._wanted(job, expectation)
+        if wanted is RequiredWork.NOTHING:
             return None
-        if wanted is Need.LATER:
+        if wanted is RequiredWork.LATER:
             return wanted
-        if wanted is Need.DIGEST and job.urgency is Urgency.HEADER:
+        if wanted is RequiredWork.DIGEST and job.urgency is Urgency.HEADER:
             # It may take hours, and gives way to headers only in its own place.
             return _Demoted(Job(job.path, job.root, job.seen, job.trigger, Urgency.DIGEST))
         # The header of every file comes before the digest of any.
-        asked: HashMode = "full" if wanted is Need.DIGEST else "header"
-        evidence = self._look(job, rules, asked, watch, promise)
+        asked: HashMode = "full" if wanted is RequiredWork.DIGEST else "header"
+        evidence = self._look(job, rules, asked, watch, expectation)
         if isinstance(evidence, _Failed):
             return evidence
         if evidence.outcome == "unavailable" and self._status_of(job) == "gone":
             return None
-        return Result(job, evidence, asked, rules.hash, watch.interrupted, promise)
+        return Result(job, evidence, asked, rules.hash, watch.interrupted, expectation)
 
-    def _look(self, job: Job, rules: RootRules, asked: HashMode, watch: Watch, promise: Promise) -> Evidence | _Failed:
+    def _look(
+        self, job: Job, rules: RootRules, asked: HashMode, watch: Watch, expectation: Expectation
+    ) -> Evidence | _Failed:
         earlier = self._recorder.store.earlier(job.path, job.seen)
-        request = replace(self._request(job, rules, asked), promises=lambda *_: promise, earlier=earlier)
+        request = replace(self._request(job, rules, asked), expectations=lambda *_: expectation, earlier=earlier)
         try:
             return inspect(request, watch.checkpoint, watch.progress)
         except Exception as error:  # noqa: BLE001 (the inspector promises not to raise; one file must not stop all)
@@ -437,9 +439,9 @@ class Scheduler:
         job = result.job
         following = await self._recorder.record(result)
         self._moved(job.path)
-        if following is Need.DIGEST:
+        if following is RequiredWork.DIGEST:
             self.queue.put(Job(job.path, job.root, job.seen, job.trigger, Urgency.DIGEST))
-        elif following is Need.LATER:
+        elif following is RequiredWork.LATER:
             await self._again_later(job)
 
     async def _again_later(self, job: Job) -> None:

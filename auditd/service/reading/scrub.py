@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 
 import trio
 
-from auditd.archive.rows import ScrubTurn
-from auditd.archive.state import Fingerprint
 from auditd.errors import StoreError
+from auditd.evidence_store.artifact_state import Fingerprint
+from auditd.evidence_store.entities import DueItem
 from auditd.service.bell import Bell
 from auditd.service.logging import Events
 from auditd.service.reading.board import RootBoard
@@ -55,7 +55,7 @@ def pause_seconds(size: int, amount: Amount, period_seconds: float, took_seconds
     return max(0.0, share * period_seconds - took_seconds)
 
 
-def wait_seconds(turn: ScrubTurn, now: float, period_seconds: float) -> float:
+def wait_seconds(turn: DueItem, now: float, period_seconds: float) -> float:
     """How long the artifact of ``turn`` has to wait at ``now``: for its turn, but not past its deadline.
 
     A turn that is further away than the period was set by a clock that has been set back since.
@@ -133,7 +133,7 @@ class Scrubber:
             await self._count()
         seen = [root.path for root in self._roots if root.state != "blind"]
         # The first look at everything is no pass: it may have hashed nothing.
-        turn = await self._ask(partial(store.scrub_turn, now, seen, self._passed_over(), may_begin=self._is_at_rest()))
+        turn = await self._ask(partial(store.due_item, now, seen, self._passed_over(), may_begin=self._is_at_rest()))
         self.say_late(turn, now)
         if turn.finished_since is not None:
             await self._finish(turn.finished_since, now)
@@ -142,7 +142,7 @@ class Scrubber:
         else:
             await self._serve(turn, now)
 
-    async def _serve(self, turn: ScrubTurn, now: float) -> None:
+    async def _serve(self, turn: DueItem, now: float) -> None:
         """Take the artifact whose turn it is, or wait for the turn."""
         job = self._job(turn)
         if job is None:
@@ -188,7 +188,7 @@ class Scrubber:
         await self._bell.wait(seconds)
         self._idle = False
 
-    def _job(self, turn: ScrubTurn) -> Job | None:
+    def _job(self, turn: DueItem) -> Job | None:
         """The inspection of the artifact whose turn it is; None if there is none below the roots."""
         root = None if turn.path is None else root_of(turn.path, self._paths())
         if turn.path is None or turn.identity is None or root is None:
@@ -212,7 +212,7 @@ class Scrubber:
         await self._ask(partial(self._recorder.store.put_scrub_off, time.time() + pause))
         return True
 
-    def say_late(self, turn: ScrubTurn, now: float) -> None:
+    def say_late(self, turn: DueItem, now: float) -> None:
         """Say once that the period is too short: for the byte rate, or for what was left undone."""
         needed = needed_seconds(self._amount, self._rate)
         waited = 0.0 if turn.waits_since is None else now - turn.waits_since

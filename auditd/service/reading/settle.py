@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from auditd.archive.state import Fingerprint
+from auditd.evidence_store.artifact_state import Fingerprint
 from auditd.service.reading.queue import Job, Urgency
 
 _NANOSECONDS: Final = 1_000_000_000

@@ -19,11 +19,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from auditd.archive.rows import QUIET, Alert, ClearedAs, Fact, Scope
-from auditd.archive.state import is_final
-from auditd.evidence.findings import at_least
 from auditd.evidence.record import Evidence, Finding, Severity
-from auditd.evidence.sets.record import SetEvidence
+from auditd.evidence_store.artifact_state import is_final
+from auditd.evidence_store.entities import QUIET, Alert, ClearedAs, Fact, Scope
+from auditd.model_sets.record import SetEvidence
+from auditd.rules.findings import at_least
 
 #: Findings whose figure is the account of the whole file: another residue is another state.
 _ACCOUNT_CODES: Final = frozenset(
@@ -107,7 +107,7 @@ def figures(finding: Finding, residue: int | None) -> str:
     )
 
 
-def judge(
+def next_alerts(
     path: bytes,
     standing: Iterable[Alert],
     record: Evidence | SetEvidence,

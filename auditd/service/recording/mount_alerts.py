@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from auditd.archive.rows import QUIET, Alert, AlertEvent, ClearedAs
+from auditd.evidence_store.entities import QUIET, Alert, AlertEvent, ClearedAs
 from auditd.service.recording.alerts import clear
 
 #: Findings that say that content is another than it should be.

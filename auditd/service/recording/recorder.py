@@ -19,16 +19,16 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import trio
 
-from auditd.archive.rows import Alert, ClearedAs, Entry, SetEntry
-from auditd.archive.state import Known, Need, after, failed, need
-from auditd.archive.store import Store
 from auditd.errors import StoreError
-from auditd.evidence.promise import NOTHING, Promise
+from auditd.evidence.expectation import NOTHING, Expectation
 from auditd.evidence.record import Evidence
-from auditd.evidence.sets.record import SetEvidence, set_line
 from auditd.evidence.summary import line
 from auditd.evidence.text import printable
+from auditd.evidence_store.artifact_state import ArtifactState, RequiredWork, failed, next_state, required_work
+from auditd.evidence_store.entities import Alert, ClearedAs, Entry, SetEntry
+from auditd.evidence_store.store import EvidenceStore
 from auditd.inspection.request import HashMode
+from auditd.model_sets.record import SetEvidence, set_line
 from auditd.service.bell import Bell
 from auditd.service.logging import Events, path_fields
 from auditd.service.reading.queue import Job
@@ -66,7 +66,7 @@ class Result:
     asked: HashMode
     wanted: HashMode
     interrupted: bool
-    promise: Promise = NOTHING
+    expectation: Expectation = NOTHING
 
 
 class Counts(NamedTuple):
@@ -127,7 +127,7 @@ class Recorder:
 
     def __init__(
         self,
-        store: Store,
+        store: EvidenceStore,
         log: EvidenceLog,
         events: Events,
         policy: alerts.Policy,
@@ -142,7 +142,7 @@ class Recorder:
         #: The last record whose line was written, and the last whose line is marked.
         self._written = 0
         self._marked = 0
-        self._begun_anew = store.begun_anew
+        self._begun_anew = store.generation
         self._reopen_wanted = False
         self._unmarked = 0
         self._pruned_at: float | None = None
@@ -161,7 +161,7 @@ class Recorder:
         """Where the log is."""
         return self._log.path
 
-    async def record(self, result: Result) -> Need:
+    async def record(self, result: Result) -> RequiredWork:
         """Make a result durable and public; what its artifact needs next. Cancelled, it does so within a bound."""
         known = await self._until_stored(lambda: self._store(result))
         written = await self._with_last_word(self._write_lines)
@@ -172,23 +172,23 @@ class Recorder:
             await self.catch_up()
         return self._following(known, result)
 
-    def _following(self, known: Known, result: Result) -> Need:
+    def _following(self, known: ArtifactState, result: Result) -> RequiredWork:
         """What the artifact needs once ``known`` is stored."""
-        return need(
+        return required_work(
             known,
             result.job.seen,
             settings=result.evidence.producer.configuration,
             mode=result.wanted,
             run=self.store.run,
             now=time.time(),
-            promise=result.promise,
+            expectation=result.expectation,
         )
 
-    async def remember_failure(self, job: Job, reason: str) -> Known:
+    async def remember_failure(self, job: Job, reason: str) -> ArtifactState:
         """An inspection came back with nothing at all: no record, but another try later."""
         self._events.error("inspection_failed", **path_fields(job.path), reason=printable(reason, 500))
 
-        def remember() -> Known:
+        def remember() -> ArtifactState:
             with self._deciding:
                 known = failed(self.store.known(job.path), job.seen, time.time())
                 self.store.remember(job.path, known)
@@ -201,14 +201,14 @@ class Recorder:
         known = await self._until_stored(partial(self.store.known, path), commits=False)
         return None if known is None else known.retry_at
 
-    def _store(self, result: Result) -> Known:
+    def _store(self, result: Result) -> ArtifactState:
         """In the thread: everything that the result changes, in one transaction."""
         with self._deciding:
             return self._decide(result)
 
-    def _decide(self, result: Result) -> Known:
+    def _decide(self, result: Result) -> ArtifactState:
         job, evidence, now = result.job, result.evidence, time.time()
-        known = after(
+        known = next_state(
             self.store.known(job.path),
             evidence,
             job.seen,
@@ -216,18 +216,19 @@ class Recorder:
             run=self.store.run,
             now=now,
             interrupted=result.interrupted,
-            promise=result.promise,
+            expectation=result.expectation,
         )
         changes: list[Alert] = []
         if not result.interrupted:
             # What an interrupted look found is found again by the next one, to its end.
-            changes = alerts.judge(
+            changes = alerts.next_alerts(
                 job.path,
                 self.store.open_alerts(job.path),
                 evidence,
                 self._policy,
                 now,
-                deeper_look_follows=evidence.read.scope != "full" and self._following(known, result) is Need.DIGEST,
+                deeper_look_follows=evidence.read.scope != "full"
+                and self._following(known, result) is RequiredWork.DIGEST,
                 deeper_look_stands=known.mode == "full" or known.hashed_at is not None,
             )
             changes = self._fold(job.path, changes, now)
@@ -335,8 +336,8 @@ class Recorder:
 
     def _follow_store(self) -> None:
         """A store that was begun anew counts its records anew, too: nothing of it is written or marked."""
-        if self._begun_anew != self.store.begun_anew:
-            self._begun_anew = self.store.begun_anew
+        if self._begun_anew != self.store.generation:
+            self._begun_anew = self.store.generation
             self._written = self._marked = self._unmarked = 0
 
     def _drain(self) -> None:
@@ -395,10 +396,10 @@ class Recorder:
             return
         self._pruned_at = now
         before = time.time() - retention_days * _DAY_SECONDS
-        records, after, done = 0, 0, False
+        records, next_state, done = 0, 0, False
         while not done:
-            batch = await self._until_stored(partial(self.store.prune, before, after))
-            records, after, done = records + batch.records, batch.last, batch.done
+            batch = await self._until_stored(partial(self.store.prune, before, next_state))
+            records, next_state, done = records + batch.records, batch.last, batch.done
         if records:
             self._events.info("evidence_pruned", records=records)
 
@@ -446,7 +447,7 @@ class Recorder:
             for name, evidence, state in found:
                 if self.store.set_state(name) != state:
                     standing = self.store.open_alerts(name)
-                    told = alerts.judge(name, standing, evidence, self._policy, now, deeper_look_follows=False)
+                    told = alerts.next_alerts(name, standing, evidence, self._policy, now, deeper_look_follows=False)
                     # Before: a commit that failed may have reached the disk all the same.
                     changed[name] = evidence
                     self.store.record_set(SetEntry(name, place, evidence, state, tuple(told)))

@@ -20,22 +20,22 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from auditd.archive.store import Store
 from auditd.errors import InspectionStopped, StoreError
 from auditd.evidence.record import Producer, Severity
-from auditd.evidence.sets.compose import compose_set
-from auditd.evidence.sets.facts import SetFacts
-from auditd.evidence.sets.members import MemberFacts
-from auditd.evidence.sets.record import SetEvidence
-from auditd.inspection.moment import now_text
-from auditd.inspection.sets import place_of, sets_of
+from auditd.evidence_store.store import EvidenceStore
+from auditd.inspection.set_discovery import place_of, sets_of
+from auditd.inspection.timestamps import now_text
+from auditd.model_sets.composition import compose_set
+from auditd.model_sets.facts import SetFacts
+from auditd.model_sets.members import MemberFacts
+from auditd.model_sets.record import SetEvidence
+from auditd.model_stores.files import Unknown, status_if_present
+from auditd.model_stores.stores import ModelStores
 from auditd.service.bell import Bell
 from auditd.service.reading.board import RootBoard
 from auditd.service.reading.cancellation import check_cancelled, in_thread
 from auditd.service.recording.recorder import FoundSet, Recorder
 from auditd.service.watching.scanner import is_below, is_elsewhere
-from auditd.stores.files import Unknown, look_at
-from auditd.stores.stores import Stores
 
 #: Members whose facts are kept between two judgements; a set is judged again while its members come in.
 _MEMBERS_KEPT: Final = 512
@@ -66,7 +66,7 @@ class SetKeeper:
     def __init__(
         self,
         recorder: Recorder,
-        stores: Stores,
+        stores: ModelStores,
         settle_seconds: float,
         rules: Callable[[bytes], tuple[Producer, Mapping[str, Severity]] | None],
         roots: Iterable[RootBoard] = (),
@@ -162,7 +162,7 @@ class SetKeeper:
 
     def _entries(self, place: bytes, producer: Producer, severities: Mapping[str, Severity]) -> _Found | None:
         """The sets of the place; None while it is still moving."""
-        if look_at(place) is None:
+        if status_if_present(place) is None:
             return _Found([], self._may_be_told_from(place))
         still = self._stands_still(place)
         facts_of = partial(self._facts_of, self._recorder.store)
@@ -200,7 +200,7 @@ class SetKeeper:
         # A time in the future says nothing.
         return age < 0 or age >= self._settle_seconds
 
-    def _facts_of(self, store: Store, path: bytes) -> MemberFacts | None:
+    def _facts_of(self, store: EvidenceStore, path: bytes) -> MemberFacts | None:
         """What the last complete record of a file says of it."""
         known = store.known(path)
         if known is None or known.evidence_id is None:

@@ -15,15 +15,27 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from auditd.archive.rows import ClearedAs
-from auditd.archive.state import Fingerprint, Known, Need, need
-from auditd.archive.store import Store
 from auditd.errors import StoreError
 from auditd.evidence.record import Trigger
-from auditd.evidence.sets.names import series_of
-from auditd.inspection.request import Checkpoint, HashMode, Promises, carry_on, nobody_promises
-from auditd.inspection.scan import GONE, Exclusion, Found, Gone, Other, Sighting, Unfinished, Unseen, look, sniff, walk
-from auditd.inspection.sets import moves_sets, place_of
+from auditd.evidence_store.artifact_state import ArtifactState, Fingerprint, RequiredWork, required_work
+from auditd.evidence_store.entities import ClearedAs
+from auditd.evidence_store.store import EvidenceStore
+from auditd.inspection.request import Checkpoint, ExpectationSource, HashMode, carry_on, no_expectations
+from auditd.inspection.scan import (
+    GONE,
+    Exclusion,
+    Found,
+    Gone,
+    Other,
+    Sighting,
+    Unfinished,
+    Unseen,
+    scan_paths,
+    sniff,
+    walk,
+)
+from auditd.inspection.set_discovery import moves_sets, place_of
+from auditd.model_sets.names import series_of
 from auditd.service.reading.queue import Job, Urgency
 from auditd.settings import Root
 
@@ -33,7 +45,11 @@ _BATCH: Final = 100
 
 _ARIA: Final = b".aria2"
 
-_URGENCY: Final = {Need.HEADER: Urgency.HEADER, Need.DIGEST: Urgency.DIGEST, Need.LATER: Urgency.RECHECK}
+_URGENCY: Final = {
+    RequiredWork.HEADER: Urgency.HEADER,
+    RequiredWork.DIGEST: Urgency.DIGEST,
+    RequiredWork.LATER: Urgency.RECHECK,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +93,12 @@ class Scanner:
     root: Root
     mode: HashMode
     configuration: str
-    store: Store
+    store: EvidenceStore
     offer: Callable[[list[Offer]], None]
     removed: Callable[[bytes, ClearedAs], None]
     #: The paths of all roots. What stands below none of them was reached through a link.
     roots: tuple[bytes, ...] = ()
-    promises: Promises = nobody_promises
+    expectations: ExpectationSource = no_expectations
     #: Called at the begin of a look: what the promises are made from may have changed since the last one.
     refresh: Callable[[], None] = lambda: None
     #: Called in the scanning thread with files that say which others belong together.
@@ -117,7 +133,7 @@ class Scanner:
         tally.duration_seconds = round(time.monotonic() - begun, 3)
         return tally
 
-    def look(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> Tally:
+    def scan_paths(self, paths: Iterable[bytes], checkpoint: Checkpoint) -> Tally:
         """Look at the paths of an event: a file, a directory that appeared, a name that is gone."""
         self.refresh()
         sniffs = _Sniffs(self.store)
@@ -133,7 +149,7 @@ class Scanner:
         for name in names:
             if name == self.path or not name.startswith(self.path.rstrip(b"/") + b"/"):
                 continue
-            yield from look(
+            yield from scan_paths(
                 name,
                 self.path,
                 recursive=self.root.recursive,
@@ -187,23 +203,23 @@ class Scanner:
             self.offer(batch)
         return len(batch)
 
-    def _offer_of(self, found: Found, known: Known | None, trigger: Trigger, now: float) -> Offer | None:
+    def _offer_of(self, found: Found, known: ArtifactState | None, trigger: Trigger, now: float) -> Offer | None:
         path, status = found.path, found.status
         seen = Fingerprint.of_status(status)
         if known is None and is_known_elsewhere(self.store, path, seen):
             return None
-        wanted = need(
+        wanted = required_work(
             known,
             seen,
             settings=self.configuration,
             mode=self.mode,
             run=self.store.run,
             now=now,
-            promise=self.promises(path, path, status, carry_on),
+            expectation=self.expectations(path, path, status, carry_on),
         )
-        if wanted is Need.NOTHING:
+        if wanted is RequiredWork.NOTHING:
             return None
-        retry_at = known.retry_at if known is not None and wanted is Need.LATER else None
+        retry_at = known.retry_at if known is not None and wanted is RequiredWork.LATER else None
         return Offer(Job(path, self.index, seen, trigger, _URGENCY[wanted]), retry_at)
 
     # --- what is gone ------------------------------------------------------------------------------------
@@ -281,7 +297,7 @@ class Scanner:
         return False
 
 
-def is_known_elsewhere(store: Store, path: bytes, seen: Fingerprint) -> bool:
+def is_known_elsewhere(store: EvidenceStore, path: bytes, seen: Fingerprint) -> bool:
     """Whether the file is an artifact under another name already: a hard link, a bind mount. One file, one evidence."""
     for other in store.same_inode(path, seen):
         with suppress(OSError):
@@ -290,7 +306,7 @@ def is_known_elsewhere(store: Store, path: bytes, seen: Fingerprint) -> bool:
     return False
 
 
-def is_elsewhere(store: Store, root: bytes) -> bool:
+def is_elsewhere(store: EvidenceStore, root: bytes) -> bool:
     """Whether the file system of the directory ``root`` is not the one that the first artifact below it was on."""
     first = next(store.artifacts(root), None)
     known = None if first is None else store.known(first)
@@ -315,7 +331,7 @@ def _is_regular(path: bytes) -> bool:
 class _Sniffs:
     """First looks at files without a model name, each state of a file once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: EvidenceStore) -> None:
         self._store = store
         self._fresh: list[tuple[bytes, Fingerprint, bool]] = []
 

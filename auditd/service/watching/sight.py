@@ -19,7 +19,7 @@ class Sight:
     """One root. ``changed`` is called when the board has."""
 
     def __init__(self, board: RootBoard, events: Events, changed: Callable[[], None], poll_seconds: float) -> None:
-        self.first_look = trio.Event()
+        self.initial_scan_done = trio.Event()
         self.board = board
         self._events = events
         self._changed = changed
@@ -72,7 +72,7 @@ class Sight:
     def _show(self, state: Literal["events", "poll", "blind"], reason: str | None) -> None:
         self.board.state = state
         self.board.reason = reason
-        self.first_look.set()
+        self.initial_scan_done.set()
         self._changed()
 
     def _named(self) -> dict[str, str]:

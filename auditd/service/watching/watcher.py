@@ -143,9 +143,9 @@ class RootKeeper:
         self._arming_seconds = 0.0
 
     @property
-    def first_look(self) -> trio.Event:
+    def initial_scan_done(self) -> trio.Event:
         """Set once the root was looked at, or is blind."""
-        return self._sight.first_look
+        return self._sight.initial_scan_done
 
     def covers(self, path: bytes) -> bool:
         """Whether the settings of this root ask for an artifact at ``path`` below it."""
@@ -362,7 +362,7 @@ class RootKeeper:
     # --- looking -----------------------------------------------------------------------------------------
 
     async def _look(self, paths: Iterable[bytes]) -> None:
-        if await self._in_thread(partial(self._scanner.look, paths, self._alive)) is None:
+        if await self._in_thread(partial(self._scanner.scan_paths, paths, self._alive)) is None:
             # What these events were about is found by the scan once the store can be read again.
             raise _Blind(_NO_STORE)
         await self._after_scan()

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from auditd.evidence.accounts import accounting_part
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.report.columns import width
-from auditd.report.paint import coloured, plain
 from auditd.report.show.account import AccountSheet, lines, sheet
+from auditd.report.style import coloured, plain
 from tests.builders import CASES, F32, Q4_K, Entry, Tensor, gguf, safetensors, simple, sketch, st_entry
 from tests.models import Twin, hero, small
 from tests.support.looks import figures_in, looked, looked_at, twin_at
@@ -55,8 +55,8 @@ def twin_of(role: str) -> Twin:
     return hero() if role == "hero" else small()
 
 
-def account_of(look: Look, columns: int = 80) -> list[str]:
-    return list(lines(sheet(look), columns, plain))
+def account_of(observation: Observation, columns: int = 80) -> list[str]:
+    return list(lines(sheet(observation), columns, plain))
 
 
 @pytest.fixture(scope="module", params=["hero", "small"])
@@ -65,17 +65,17 @@ def role(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(role: str, tmp_path_factory: pytest.TempPathFactory) -> Look:
+def whole(role: str, tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return twin_at(tmp_path_factory.mktemp(role), twin_of(role))
 
 
-def test_every_figure_of_the_published_listing(role: str, whole: Look) -> None:
+def test_every_figure_of_the_published_listing(role: str, whole: Observation) -> None:
     shown = account_of(whole)
     for label, figures in LISTINGS[role]:
         assert figures_in(shown, label) == figures, label
 
 
-def test_the_sheet_has_the_same_figures(role: str, whole: Look) -> None:
+def test_the_sheet_has_the_same_figures(role: str, whole: Observation) -> None:
     made = sheet(whole)
     twin = twin_of(role)
     assert made.schema == "model-auditd/show-account/1"
@@ -88,12 +88,12 @@ def test_the_sheet_has_the_same_figures(role: str, whole: Look) -> None:
     assert (made.unknown, made.ending) == (None, None)
 
 
-def test_the_share_of_the_header(role: str, whole: Look) -> None:
+def test_the_share_of_the_header(role: str, whole: Observation) -> None:
     """A little over a tenth of a percent of the one, one and a half percent of the other."""
     assert any(line.strip().startswith({"hero": "0.13 %", "small": "1.50 %"}[role]) for line in account_of(whole))
 
 
-def test_today_s_layout_comes_out_and_the_other_does_not(role: str, whole: Look) -> None:
+def test_today_s_layout_comes_out_and_the_other_does_not(role: str, whole: Observation) -> None:
     shown = account_of(whole)
     assert figures_in(shown, "residue")[0] == {"hero": -226_093_056, "small": -2_860_032}[role]
     assert next(line for line in shown if "comes out under" in line).split()[3] == "ggml-current,"
@@ -169,11 +169,11 @@ UNKNOWN = {
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_is_unknown_is_a_question_mark_with_its_reason(tmp_path: Path, case: str) -> None:
     data, layout, reason = UNKNOWN[case]
-    look = looked_at(tmp_path, data, layout=layout)
-    made = sheet(look)
+    observation = looked_at(tmp_path, data, layout=layout)
+    made = sheet(observation)
     assert made.accounting is not None
     assert made.accounting.residue is None
-    shown = account_of(look)
+    shown = account_of(observation)
     assert next(line for line in shown if line.strip().startswith("left over")).split()[-1] == "?"
     assert reason in " ".join(" ".join(shown).split())
 
@@ -201,26 +201,26 @@ def test_safetensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 100, -4_000])
 def test_no_line_is_too_long(tmp_path: Path, columns: int, size: int) -> None:
     twin = small()
-    look = looked_at(tmp_path, twin.header, name="n" * 200 + ".gguf", size=twin.file_size + size)
-    for line in account_of(look, columns):
+    observation = looked_at(tmp_path, twin.header, name="n" * 200 + ".gguf", size=twin.file_size + size)
+    for line in account_of(observation, columns):
         assert width(line) <= columns, line
 
 
 def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
     name = b"a\x1b[2J\n\xff\xe2\x80\xae"
-    look = looked_at(tmp_path, simple(Tensor(name, [8]), data_length=40).data, name="\x1b[2J.gguf")
-    text = "\n".join(account_of(look))
+    observation = looked_at(tmp_path, simple(Tensor(name, [8]), data_length=40).data, name="\x1b[2J.gguf")
+    text = "\n".join(account_of(observation))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert r"\x1b[2J" in text
-    encoded = msgspec.json.decode(msgspec.json.encode(sheet(look)))
+    encoded = msgspec.json.decode(msgspec.json.encode(sheet(observation)))
     assert encoded["neighbours"][0]["name_base64"] is not None
 
 
 def test_colour_only_underlines(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, simple(Tensor("a", [8])).data)
-    painted = [re.sub(r"\x1b\[\d*m", "", line) for line in lines(sheet(look), 80, coloured)]
-    assert painted == account_of(look)
+    observation = looked_at(tmp_path, simple(Tensor("a", [8])).data)
+    painted = [re.sub(r"\x1b\[\d*m", "", line) for line in lines(sheet(observation), 80, coloured)]
+    assert painted == account_of(observation)
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the collection of input files is not here")
@@ -236,6 +236,6 @@ def test_a_real_vocabulary_is_all_header(path: Path) -> None:
 
 
 def test_the_figures_are_the_record_s(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, simple(Tensor("a", [8], F32), data_length=40).data)
-    made: Any = sheet(look)
-    assert made.accounting == accounting_part(look)
+    observation = looked_at(tmp_path, simple(Tensor("a", [8], F32), data_length=40).data)
+    made: Any = sheet(observation)
+    assert made.accounting == accounting_part(observation)

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from auditd.errors import UsageError
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.report.columns import width
-from auditd.report.paint import plain
 from auditd.report.show.block import BlockSheet, lines, sheet
-from auditd.report.show.listed import blocks_shown
+from auditd.report.show.tables import blocks_shown
+from auditd.report.style import plain
 from tests.builders import Q8_0, Tensor, safetensors, simple, st_entry
 from tests.models import hero, small
 from tests.support.lines import harmless
@@ -36,11 +36,11 @@ BLOCK_0 = [
 
 
 @pytest.fixture(scope="module")
-def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Look:
+def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return twin_at(tmp_path_factory.mktemp("hero"), hero())
 
 
-def test_the_published_block(hero_look: Look) -> None:
+def test_the_published_block(hero_look: Observation) -> None:
     page = sheet(hero_look, 0)
     assert [(one.name, " x ".join(one.shape), one.type, one.offset, one.bytes) for one in page.tensors] == BLOCK_0
     assert {one.file_offset for one in page.tensors} == {5_953_952 + row[3] for row in BLOCK_0}
@@ -51,7 +51,7 @@ def test_the_published_block(hero_look: Look) -> None:
     assert (others.other_shapes, others.other_names) == ([], [])
 
 
-def test_the_blocks_of_the_quantized_tensors(hero_look: Look) -> None:
+def test_the_blocks_of_the_quantized_tensors(hero_look: Observation) -> None:
     page = sheet(hero_look, 0)
     found = {one.name: one.storage and (one.storage.blocks, one.storage.bytes) for one in page.tensors}
     assert found["ffn_up.weight"] == (3584 * 18_944 // 256, 144)
@@ -61,7 +61,7 @@ def test_the_blocks_of_the_quantized_tensors(hero_look: Look) -> None:
     assert not any("x 144" in line for line in lines(page, 99, plain))
 
 
-def test_the_published_block_for_a_terminal(hero_look: Look) -> None:
+def test_the_published_block_for_a_terminal(hero_look: Observation) -> None:
     text = list(lines(sheet(hero_look, 0), 80, plain))
     table = [line.split() for line in text]
     for name, shape, kind, offset, size in BLOCK_0:
@@ -74,7 +74,7 @@ def test_the_published_block_for_a_terminal(hero_look: Look) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_lines_keep_to_their_columns(columns: int, hero_look: Look) -> None:
+def test_lines_keep_to_their_columns(columns: int, hero_look: Observation) -> None:
     page = sheet(hero_look, 20)
     assert max(map(width, lines(page, columns, plain))) <= columns
     assert msgspec.json.decode(msgspec.json.encode(page), type=BlockSheet) == page
@@ -93,8 +93,8 @@ def test_blocks_that_are_not_alike(tmp_path: Path) -> None:
         Tensor("blk.2.a", (64,)),
         Tensor("blk.3.b", (32,)),
     ]
-    look = looked_at(tmp_path, simple(*tensors).data)
-    page = sheet(look, 0)
+    observation = looked_at(tmp_path, simple(*tensors).data)
+    page = sheet(observation, 0)
     others = page.others
     assert (others.same, others.other_types, others.other_shapes, others.other_names) == ([], [1], [2], [3])
     text = list(lines(page, 80, plain))
@@ -108,7 +108,7 @@ def test_a_single_block_is_held_against_nothing(tmp_path: Path) -> None:
     assert "  no other block to hold it against" in list(lines(page, 80, plain))
 
 
-def test_a_block_that_is_not_there_says_which_are(hero_look: Look, tmp_path: Path) -> None:
+def test_a_block_that_is_not_there_says_which_are(hero_look: Observation, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r'"blk" has no block 28; there are 0-27$'):
         sheet(hero_look, 28)
     with pytest.raises(UsageError, match="has no block -1"):
@@ -125,30 +125,30 @@ def test_several_stacks_have_to_be_named(tmp_path: Path) -> None:
     header = {
         name: st_entry("F32", [1], 4 * at, 4 * at + 4) for at, name in enumerate(["h.0.w", "h.2.w", "t.layers.5.w"])
     }
-    look = looked_at(tmp_path, safetensors(header, bytes(12)), "m.safetensors")
+    observation = looked_at(tmp_path, safetensors(header, bytes(12)), "m.safetensors")
     with pytest.raises(UsageError, match=r'name one with --stack: "h" \(0, 2\), "t\.layers" \(5\)$'):
-        sheet(look, 0)
-    page = sheet(look, 5, stack="t.layers")
+        sheet(observation, 0)
+    page = sheet(observation, 5, stack="t.layers")
     assert [one.name for one in page.tensors] == ["w"]
     assert page.tensors[0].offset == 8
 
 
 def test_hostile_names(tmp_path: Path) -> None:
     names = [b"\x1b[31m.3.\xff\x1b]0;x\x07", b"\x1b[31m.3." + b"y" * 500]
-    look = looked_at(tmp_path, simple(*[Tensor(name, (1,)) for name in names]).data)
-    page = sheet(look, 3)
+    observation = looked_at(tmp_path, simple(*[Tensor(name, (1,)) for name in names]).data)
+    page = sheet(observation, 3)
     for columns in (60, 80, 200):
         text = list(lines(page, columns, plain))
         assert all(map(harmless, text))
         assert max(map(width, text)) <= columns
     with pytest.raises(UsageError) as refused:
-        sheet(look, 4)
+        sheet(observation, 4)
     assert harmless(str(refused.value))
 
 
 def test_a_name_on_the_command_line_that_is_no_text_finds_its_stack(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, simple(Tensor(b"\xff.3.w", (1,)), Tensor(b"blk.0.w", (1,))).data)
-    page = sheet(look, 3, stack="\udcff")
+    observation = looked_at(tmp_path, simple(Tensor(b"\xff.3.w", (1,)), Tensor(b"blk.0.w", (1,))).data)
+    page = sheet(observation, 3, stack="\udcff")
     assert (page.stack, page.stack_base64) == ("\\xff", "/w==")
 
 

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.report.columns import width
-from auditd.report.paint import coloured, plain
 from auditd.report.show.byte_map import lines as byte_map
 from auditd.report.show.byte_map.bins import Bins, cells
 from auditd.report.show.byte_map.picture import picture
 from auditd.report.show.byte_map.sheet import MapSheet, sheet
+from auditd.report.style import coloured, plain
 from tests.builders import (
     ARCHITECTURE,
     F16,
@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> MapSheet:
     return sheet(twin_at(tmp_path_factory.mktemp("hero"), hero()))
 
 
-def damaged(tmp_path: Path, name: str = "model.gguf") -> Look:
+def damaged(tmp_path: Path, name: str = "model.gguf") -> Observation:
     """A gap of 64 bytes, and 100 bytes behind the last tensor, of which 16 are padding."""
     tensors = [
         Tensor("first", [100_000], F32, 0),

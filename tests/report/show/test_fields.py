@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from auditd.errors import InspectionStopped, UsageError
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.look import Look
-from auditd.inspection.again import beginnings
+from auditd.evidence.observation import Observation
+from auditd.header_dump import codec as dump
+from auditd.inspection.reread import prefixes
 from auditd.report.columns import width
-from auditd.report.paint import plain
 from auditd.report.show.field_list import fields
 from auditd.report.show.fields import Choice, FieldsSheet, lines, sheet
+from auditd.report.style import plain
 from tests.builders import ARCHITECTURE, Array, Entry, Tensor, gguf, safetensors, simple, sketch, st_entry
 from tests.models import hero
 from tests.support.looks import looked_at, twin_at
@@ -53,8 +53,8 @@ PUBLISHED_BYTES = [
 ]
 
 
-def shown(look: Look, **choice: object) -> FieldsSheet:
-    return sheet(look, Choice(**choice), lambda spans: beginnings(look, spans))  # type: ignore[arg-type]
+def shown(observation: Observation, **choice: object) -> FieldsSheet:
+    return sheet(observation, Choice(**choice), lambda spans: prefixes(observation, spans))  # type: ignore[arg-type]
 
 
 def text(shown_sheet: FieldsSheet, columns: int = 80) -> list[str]:
@@ -62,17 +62,17 @@ def text(shown_sheet: FieldsSheet, columns: int = 80) -> list[str]:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Look:
+def small(tmp_path: Path) -> Observation:
     return looked_at(tmp_path, sketch().data)
 
 
-def test_the_small_known_file_as_published(small: Look) -> None:
+def test_the_small_known_file_as_published(small: Observation) -> None:
     rows = shown(small).fields
     assert [(row.offset, row.length, row.name) for row in rows] == PUBLISHED
     assert [row.first_bytes for row in rows] == PUBLISHED_BYTES
 
 
-def test_the_published_lines_where_there_is_room(small: Look) -> None:
+def test_the_published_lines_where_there_is_room(small: Observation) -> None:
     told = [line.split() for line in text(shown(small), 120)]
     for (offset, length, name), raw in zip(PUBLISHED, PUBLISHED_BYTES, strict=True):
         more = ["..."] if length > 12 else []
@@ -80,19 +80,19 @@ def test_the_published_lines_where_there_is_room(small: Look) -> None:
     assert any(line.startswith("12 fields, 408 bytes of 408") for line in text(shown(small)))
 
 
-def test_each_field_inside_the_entries(small: Look) -> None:
+def test_each_field_inside_the_entries(small: Observation) -> None:
     found = [(row.field, row.offset, (row.offset or 0) + (row.length or 0)) for row in shown(small, fine=True).fields]
     assert found[:-2] == FIELDS
     assert found[-2:] == [("header.padding", 327, 384), ("tensors[0].data", 384, 408)]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120, 200])
-def test_lines_fit(small: Look, columns: int) -> None:
+def test_lines_fit(small: Observation, columns: int) -> None:
     for fine in (False, True):
         assert all(width(line) <= max(columns, 60) for line in text(shown(small, fine=fine), columns))
 
 
-def test_a_range_and_a_tensor_and_a_limit(small: Look) -> None:
+def test_a_range_and_a_tensor_and_a_limit(small: Observation) -> None:
     rows = shown(small, within=(70, 126)).fields
     assert [row.offset for row in rows] == [70, 125]
     assert [row.offset for row in shown(small, within=(69, 70)).fields] == [24]
@@ -111,24 +111,24 @@ def test_a_range_and_a_tensor_and_a_limit(small: Look) -> None:
         ({"within": (5, 5)}, "--range"),
     ],
 )
-def test_what_is_not_there(small: Look, choice: dict[str, object], why: str) -> None:
+def test_what_is_not_there(small: Observation, choice: dict[str, object], why: str) -> None:
     with pytest.raises(UsageError, match=why) as caught:
         shown(small, **choice)
     assert "\x1b" not in str(caught.value)
 
 
 def test_a_large_file_is_bounded(tmp_path: Path) -> None:
-    look = twin_at(tmp_path, hero())
-    found = shown(look, limit=50)
+    observation = twin_at(tmp_path, hero())
+    found = shown(observation, limit=50)
     # four fields in front, the entries, the tensor entries, one padding, the tensors
     assert found.matching == 4 + 34 + 339 + 1 + 339
     assert found.bytes == hero().file_size
     assert len(text(found)) < 60
-    found = shown(look, tensor=b"output_norm.weight")
+    found = shown(observation, tensor=b"output_norm.weight")
     assert [(row.offset, row.length) for row in found.fields][1] == (4_683_059_616, 14_336)
 
 
-def test_from_a_dump_all_but_the_bytes(small: Look) -> None:
+def test_from_a_dump_all_but_the_bytes(small: Observation) -> None:
     back = dump.decode(dump.encode(small))
     dumped, read = sheet(back), shown(small)
     assert [(row.offset, row.length, row.name) for row in dumped.fields] == PUBLISHED
@@ -161,23 +161,23 @@ BROKEN = {
 @pytest.mark.parametrize("fine", [False, True])
 def test_every_byte_once_whatever_is_wrong(tmp_path: Path, name: str, fine: bool) -> None:
     data = BROKEN[name]
-    look = looked_at(tmp_path, data)
+    observation = looked_at(tmp_path, data)
     at = 0
-    for field in fields(look, fine=fine):
+    for field in fields(observation, fine=fine):
         if field.begin >= len(data):
             assert field.kind == "missing"
             continue
         assert field.begin == at
         at = field.end
     assert at == len(data)
-    assert text(shown(look, fine=fine))
+    assert text(shown(observation, fine=fine))
 
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_the_fields_of_one_tensor_have_their_names_whole(tmp_path: Path, columns: int) -> None:
     name = "blk.0." + "attention_output_of_a_long_name." * 3 + "weight"
-    look = looked_at(tmp_path, simple(Tensor(name, [8]), *[Tensor(f"t{at}", [8]) for at in range(20)]).data)
-    page = text(shown(look, tensor=name.encode()), columns)
+    observation = looked_at(tmp_path, simple(Tensor(name, [8]), *[Tensor(f"t{at}", [8]) for at in range(20)]).data)
+    page = text(shown(observation, tensor=name.encode()), columns)
     assert "".join("".join(page).split()).count(name) == 2
     assert not any("…" in line for line in page)
     assert all(width(line) <= columns for line in page)
@@ -188,9 +188,9 @@ def test_a_pulse_ends_it(tmp_path: Path) -> None:
         raise InspectionStopped("enough")
 
     data = safetensors({"w": st_entry("F32", [1], 0, 4)}, bytes(4))
-    for look in (looked_at(tmp_path, sketch().data), looked_at(tmp_path, data, "m.safetensors")):
+    for observation in (looked_at(tmp_path, sketch().data), looked_at(tmp_path, data, "m.safetensors")):
         with pytest.raises(InspectionStopped, match="enough"):
-            sheet(look, Choice(), None, stop)
+            sheet(observation, Choice(), None, stop)
 
 
 def test_where_it_stopped_is_said(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_names_do_not_reach_the_terminal_as_they_are(tmp_path: Path) -> None:
     assert key.label_base64 == "axtbMkr/"
 
 
-def test_a_file_that_changed_is_not_mixed_with_its_header(small: Look) -> None:
-    from auditd.inspection.again import ReadAgainError
+def test_a_file_that_changed_is_not_mixed_with_its_header(small: Observation) -> None:
+    from auditd.inspection.reread import ReadAgainError
 
     with open(small.path, "ab") as file:
         file.write(b"x")

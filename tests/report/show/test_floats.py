@@ -11,20 +11,20 @@ import msgspec
 import pytest
 
 from auditd.errors import UsageError
-from auditd.evidence.look import Look
-from auditd.inspection.numbers import summarise
+from auditd.evidence.observation import Observation
+from auditd.inspection.tensor_statistics import summarise
 from auditd.report.columns import width
-from auditd.report.paint import plain
 from auditd.report.show.floats import FloatsSheet, chosen, lines, refused, sheet
+from auditd.report.style import plain
 from tests.builders import F16, F32, Q4_K, Tensor, gguf, safetensors, sketch, st_entry
 from tests.support.looks import looked_at
 
 
-def shown(look: Look, name: bytes | None = None, *, ignore_alignment: bool = False) -> FloatsSheet:
+def shown(observation: Observation, name: bytes | None = None, *, ignore_alignment: bool = False) -> FloatsSheet:
     """As the command does it."""
-    tensor = chosen(look, name)
-    numbers = None if refused(tensor) else summarise(look, tensor, ignore_alignment=ignore_alignment)
-    return sheet(look, tensor, numbers, ignore_alignment=ignore_alignment)
+    tensor = chosen(observation, name)
+    numbers = None if refused(tensor) else summarise(observation, tensor, ignore_alignment=ignore_alignment)
+    return sheet(observation, tensor, numbers, ignore_alignment=ignore_alignment)
 
 
 def text(found: FloatsSheet, columns: int = 80) -> str:
@@ -109,8 +109,8 @@ def test_where_there_is_no_padding_the_mistake_is_said_to_make_no_difference(tmp
 
 
 def test_a_quantized_tensor_is_refused_in_plain_words(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, gguf([], [Tensor("q", [256], Q4_K, 0)], data=bytes(144)).data)
-    found = shown(look, b"q")
+    observation = looked_at(tmp_path, gguf([], [Tensor("q", [256], Q4_K, 0)], data=bytes(144)).data)
+    found = shown(observation, b"q")
     assert (found.reading, found.refused) == (
         None,
         "Q4_K is quantized; its numbers cannot be shown without dequantizing",
@@ -127,9 +127,9 @@ def test_without_a_name_the_final_norm_is_taken_else_the_first_plain_tensor(tmp_
 
 @pytest.mark.parametrize(("name", "words"), [(b"\x1b[2Jx", r'no tensor "\\x1b\[2Jx"'), (None, "no tensor of plain")])
 def test_a_tensor_that_is_not_there(name: bytes | None, words: str, tmp_path: Path) -> None:
-    look = looked_at(tmp_path, gguf([], [Tensor("q", [256], Q4_K, 0)], data=bytes(144)).data)
+    observation = looked_at(tmp_path, gguf([], [Tensor("q", [256], Q4_K, 0)], data=bytes(144)).data)
     with pytest.raises(UsageError, match=words):
-        chosen(look, name)
+        chosen(observation, name)
 
 
 def test_a_cut_file_shows_what_was_read_and_where_it_ends(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_the_first_numbers_have_the_digits_of_their_own_type(
 
 
 def test_names_are_harmless(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, gguf([], [Tensor(b"\x1b[31m\xff", [2], F32, 0)], data=bytes(8)).data)
-    found = shown(look)
+    observation = looked_at(tmp_path, gguf([], [Tensor(b"\x1b[31m\xff", [2], F32, 0)], data=bytes(8)).data)
+    found = shown(observation)
     assert found.name_base64 is not None
     page = text(found)
     assert "\x1b" not in page

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.look import Look
-from auditd.evidence.promise import Promise, Reference
+from auditd.evidence.expectation import Expectation, Reference
+from auditd.evidence.observation import Observation
+from auditd.header_dump import codec as dump
 from auditd.report.columns import width
-from auditd.report.paint import coloured, plain
 from auditd.report.show.head import HeadSheet, lines, sheet
+from auditd.report.style import coloured, plain
 from tests.builders import CASES, Array, Entry, Tensor, aligned, gguf, safetensors, simple, sketch, st_entry
 from tests.models import hero, small
 from tests.support.looks import figures_in, looked, looked_at, twin_at
@@ -56,12 +56,12 @@ LISTINGS: dict[str, list[tuple[str, list[int]]]] = {
 }
 
 
-def head_of(look: Look, columns: int = 80) -> list[str]:
-    return list(lines(sheet(look), columns, plain))
+def head_of(observation: Observation, columns: int = 80) -> list[str]:
+    return list(lines(sheet(observation), columns, plain))
 
 
-def text_of(look: Look) -> str:
-    return " ".join(" ".join(head_of(look)).split())
+def text_of(observation: Observation) -> str:
+    return " ".join(" ".join(head_of(observation)).split())
 
 
 @pytest.fixture(scope="module", params=["hero", "small"])
@@ -70,18 +70,18 @@ def role(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(role: str, tmp_path_factory: pytest.TempPathFactory) -> Look:
+def whole(role: str, tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return twin_at(tmp_path_factory.mktemp(role), hero() if role == "hero" else small())
 
 
-def test_every_figure_of_the_published_listing(role: str, whole: Look) -> None:
+def test_every_figure_of_the_published_listing(role: str, whole: Observation) -> None:
     shown = head_of(whole)
     for label, figures in LISTINGS[role]:
         found = figures_in(shown, label)
         assert found[-len(figures) :] == figures, label
 
 
-def test_what_is_no_figure(role: str, whole: Look) -> None:
+def test_what_is_no_figure(role: str, whole: Observation) -> None:
     shown = head_of(whole)
     assert "  architecture         qwen2" in shown
     assert f"  name                 Qwen2.5 {'7B' if role == 'hero' else '0.5B'} Instruct" in shown
@@ -89,12 +89,12 @@ def test_what_is_no_figure(role: str, whole: Look) -> None:
     assert "which the file does not declare and so is the format's own" in text_of(whole)
 
 
-def test_from_a_dump_it_is_the_same(whole: Look) -> None:
+def test_from_a_dump_it_is_the_same(whole: Observation) -> None:
     again = dump.decode(dump.encode(whole))
     assert sheet(again) == sheet(whole)
 
 
-def test_the_sheet(role: str, whole: Look) -> None:
+def test_the_sheet(role: str, whole: Observation) -> None:
     made = sheet(whole)
     assert made.schema == "model-auditd/show-head/1"
     assert made.model is not None
@@ -108,10 +108,10 @@ def test_the_sheet(role: str, whole: Look) -> None:
 
 
 def test_a_declared_alignment(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, sketch(64).data)
-    shown = head_of(look)
+    observation = looked_at(tmp_path, sketch(64).data)
+    shown = head_of(observation)
     assert figures_in(shown, "alignment")[0] == 64
-    assert "alignment 64, which the file declares" in text_of(look)
+    assert "alignment 64, which the file declares" in text_of(observation)
     assert figures_in(shown, "last tensor entry ends at") == [327]
     assert figures_in(shown, "padding") == [57]
     assert figures_in(shown, "tensor data starts at") == [384]
@@ -152,8 +152,8 @@ def test_figures_of_every_form(tmp_path: Path, case: str) -> None:
 
 
 def test_a_width_that_does_not_divide_is_not_told(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, model(entry("attention.head_count", 3), entry("embedding_length", 100)))
-    assert "one head" not in text_of(look)
+    observation = looked_at(tmp_path, model(entry("attention.head_count", 3), entry("embedding_length", 100)))
+    assert "one head" not in text_of(observation)
 
 
 def test_heads_of_nothing_are_no_division(tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_without_an_architecture_nothing_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_promise_is_shown(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, simple(Tensor("a", [8])).data)
-    promise = Promise("ollama", ("qwen2.5:7b",), (Reference("sha256", "ab" * 32, "blob \udcff"),))
-    promised = replace(look, promise=promise)
-    shown = text_of(promised)
+    observation = looked_at(tmp_path, simple(Tensor("a", [8])).data)
+    expectation = Expectation("ollama", ("qwen2.5:7b",), (Reference("sha256", "ab" * 32, "blob \udcff"),))
+    expected = replace(observation, expectation=expectation)
+    shown = text_of(expected)
     assert "known as qwen2.5:7b" in shown
     assert f"published sha256 {'ab' * 32}" in shown
-    assert msgspec.json.decode(msgspec.json.encode(sheet(promised)))["store"] == "ollama"
+    assert msgspec.json.decode(msgspec.json.encode(sheet(expected)))["store"] == "ollama"
 
 
 def test_findings_stand_at_the_end(tmp_path: Path) -> None:
@@ -214,15 +214,15 @@ def test_safetensors(tmp_path: Path) -> None:
         "v": st_entry("BF16", [3], 8, 14),
     }
     data = safetensors(header, bytes(14))
-    look = looked_at(tmp_path, data, "m.safetensors")
-    shown = head_of(look)
+    observation = looked_at(tmp_path, data, "m.safetensors")
+    shown = head_of(observation)
     assert figures_in(shown, "length of the JSON text") == [len(data) - 8 - 14]
     assert figures_in(shown, "tensors") == [2]
     assert figures_in(shown, "tensor data starts at") == [len(data) - 14]
     assert '  format  "pt"' in shown
     assert figures_in(shown, "BF16") == [1, 3, 6]
     assert "\x1b" not in "".join(shown)
-    made = sheet(look)
+    made = sheet(observation)
     assert (made.format, made.numbers, made.model, made.stops) == ("safetensors", None, None, None)
 
 
@@ -236,11 +236,11 @@ def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
         Entry(HOSTILE + b".block_count", "string", HOSTILE),
     ]
     data = gguf(metadata, [Tensor(HOSTILE, [8])], data_length=1).data
-    look = looked_at(tmp_path, data, name="\x1b[2J\udcff.gguf")
-    text = "\n".join(head_of(look))
+    observation = looked_at(tmp_path, data, name="\x1b[2J\udcff.gguf")
+    text = "\n".join(head_of(observation))
     assert not set(text) & set("\x1b\r\u202e")
     assert r"\x1b[2J" in text
-    made = msgspec.json.decode(msgspec.json.encode(sheet(look)))
+    made = msgspec.json.decode(msgspec.json.encode(sheet(observation)))
     assert made["model"]["name_base64"]
     assert made["file"]["name_base64"]
 
@@ -249,15 +249,15 @@ def test_names_cannot_move_the_cursor(tmp_path: Path) -> None:
 def test_no_line_is_too_long(tmp_path: Path, columns: int) -> None:
     long = [Entry("general.name", "string", "name " * 60), entry("expert_count", Array("u32", [10**6] * 8), "array")]
     data = model(*long, aligned(64), *[Entry(f"k{index}", "u32", 0) for index in range(3)])
-    look = looked_at(tmp_path, data + b"x", name="n" * 200 + ".gguf")
-    for line in head_of(look, columns):
+    observation = looked_at(tmp_path, data + b"x", name="n" * 200 + ".gguf")
+    for line in head_of(observation, columns):
         assert width(line) <= columns, line
 
 
 def test_colour_only_underlines(tmp_path: Path) -> None:
-    look = looked_at(tmp_path, model() + b"x")
-    painted = [re.sub(r"\x1b\[\d*m", "", line) for line in lines(sheet(look), 80, coloured)]
-    assert painted == head_of(look)
+    observation = looked_at(tmp_path, model() + b"x")
+    painted = [re.sub(r"\x1b\[\d*m", "", line) for line in lines(sheet(observation), 80, coloured)]
+    assert painted == head_of(observation)
 
 
 @pytest.mark.skipif(not CASES.is_dir(), reason="the collection of input files is not here")

@@ -10,11 +10,10 @@ import msgspec
 import pytest
 
 from auditd.errors import UsageError
-from auditd.evidence.dump import codec as dump
-from auditd.evidence.look import Look
-from auditd.inspection.again import elements
+from auditd.evidence.observation import Observation
+from auditd.header_dump import codec as dump
+from auditd.inspection.reread import elements
 from auditd.report.columns import width
-from auditd.report.paint import plain
 from auditd.report.show.meta import (
     MetaSheet,
     ValueSheet,
@@ -25,6 +24,7 @@ from auditd.report.show.meta import (
     value_sheet,
 )
 from auditd.report.show.meta_table import cut_text
+from auditd.report.style import plain
 from tests.builders import ARCHITECTURE, CASES, Array, Entry, gguf, safetensors, sketch, st_entry
 from tests.models import hero
 from tests.support.looks import looked, looked_at, twin_at
@@ -34,17 +34,17 @@ def text(shown: MetaSheet | ValueSheet, columns: int = 80) -> list[str]:
     return list(lines(shown, columns, plain))
 
 
-def all_elements(look: Look, key: bytes) -> ValueSheet:
-    entry = long_array(look, key)
-    return value_sheet(look, key, None if entry is None else elements(look, entry))
+def all_elements(observation: Observation, key: bytes) -> ValueSheet:
+    entry = long_array(observation, key)
+    return value_sheet(observation, key, None if entry is None else elements(observation, entry))
 
 
 @pytest.fixture(scope="module")
-def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Look:
+def hero_look(tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return twin_at(tmp_path_factory.mktemp("hero"), hero())
 
 
-def test_the_published_entries(hero_look: Look) -> None:
+def test_the_published_entries(hero_look: Observation) -> None:
     shown = sheet(hero_look)
     assert [row.index for row in shown.entries] == list(range(34))
     assert shown.declared == 34
@@ -61,7 +61,7 @@ def test_the_published_entries(hero_look: Look) -> None:
     )
 
 
-def test_the_published_lines(hero_look: Look) -> None:
+def test_the_published_lines(hero_look: Observation) -> None:
     told = [line.split() for line in text(sheet(hero_look))]
     for line in (
         '0 general.architecture string "qwen2"',
@@ -102,21 +102,21 @@ def test_a_cut_counts_bytes_and_keeps_characters_whole(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
-def test_lines_fit(hero_look: Look, columns: int) -> None:
+def test_lines_fit(hero_look: Observation, columns: int) -> None:
     assert all(width(line) <= columns for line in text(sheet(hero_look), columns))
 
 
 def test_one_text_whole(tmp_path: Path) -> None:
     template = "{% for m in messages %}\n  {{ m }}\x1b[2J\n{% endfor %}" + "y" * 500
-    look = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("tokenizer.chat_template", "string", template)]).data)
-    shown = value_sheet(look, b"tokenizer.chat_template")
+    observation = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("tokenizer.chat_template", "string", template)]).data)
+    shown = value_sheet(observation, b"tokenizer.chat_template")
     assert shown.entry.value == template
     told = text(shown)
     assert told[-3:-1] == ["{% for m in messages %}", "  {{ m }}\\x1b[2J"]
     assert told[-1] == "{% endfor %}" + "y" * 500
 
 
-def test_one_array_whole_from_its_file(hero_look: Look) -> None:
+def test_one_array_whole_from_its_file(hero_look: Observation) -> None:
     key = b"tokenizer.ggml.tokens"
     entry = long_array(hero_look, key)
     assert entry is not None
@@ -127,16 +127,16 @@ def test_one_array_whole_from_its_file(hero_look: Look) -> None:
 
 def test_lines_of_a_long_array_stand_behind_its_heading(tmp_path: Path) -> None:
     nested = Array("array", [Array("string", ["\x1b", '"'] * 5), Array("f32", [0.5])])
-    look = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("a", "array", nested)]).data)
-    entry = long_array(look, b"a")
+    observation = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("a", "array", nested)]).data)
+    entry = long_array(observation, b"a")
     assert entry is not None
-    told = list(element_lines(elements(look, entry)))
+    told = list(element_lines(elements(observation, entry)))
     assert told[:2] == ['[0][0]  "\\x1b"', '[0][1]  "\\""']
     assert (len(told), told[-1]) == (11, "[1][0]  0.5")
-    assert text(value_sheet(look, b"a", following=True))[-1] == ""
+    assert text(value_sheet(observation, b"a", following=True))[-1] == ""
 
 
-def test_from_a_dump_the_beginning_of_an_array(hero_look: Look) -> None:
+def test_from_a_dump_the_beginning_of_an_array(hero_look: Observation) -> None:
     back = dump.decode(dump.encode(hero_look))
     shown = value_sheet(back, b"tokenizer.ggml.tokens")
     assert (shown.elements, shown.elements_from) == (None, None)
@@ -166,20 +166,22 @@ KINDS: list[tuple[Array, list[object]]] = [
 @pytest.mark.parametrize("endian", ["<", ">"])
 @pytest.mark.parametrize(("array", "expected"), KINDS, ids=[str(i) for i in range(len(KINDS))])
 def test_elements_of_every_type(tmp_path: Path, array: Array, expected: list[object], endian: str) -> None:
-    look = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("a", "array", array)], endian=endian).data)
-    assert json.loads(msgspec.json.encode(all_elements(look, b"a")))["elements"] == expected
+    observation = looked_at(tmp_path, gguf([ARCHITECTURE, Entry("a", "array", array)], endian=endian).data)
+    assert json.loads(msgspec.json.encode(all_elements(observation, b"a")))["elements"] == expected
 
 
 @pytest.mark.skipif(not (CASES / "vocabularies").is_dir(), reason="the collection of input files is not here")
 def test_a_real_vocabulary_has_as_many_elements_as_it_declares() -> None:
     path = min((CASES / "vocabularies").glob("*.gguf"), key=lambda found: found.stat().st_size)
-    look = looked(path)
-    entry = long_array(look, b"tokenizer.ggml.tokens")
+    observation = looked(path)
+    entry = long_array(observation, b"tokenizer.ggml.tokens")
     assert entry is not None
-    assert sum(1 for _ in elements(look, entry)) == value_sheet(look, b"tokenizer.ggml.tokens").entry.count
+    assert (
+        sum(1 for _ in elements(observation, entry)) == value_sheet(observation, b"tokenizer.ggml.tokens").entry.count
+    )
 
 
-def test_a_key_that_is_not_there_has_near_ones(hero_look: Look) -> None:
+def test_a_key_that_is_not_there_has_near_ones(hero_look: Observation) -> None:
     for asked, near in ((b"qwen2.blok_count", "qwen2.block_count"), (b"merges", "tokenizer.ggml.merges")):
         with pytest.raises(UsageError, match=near):
             value_sheet(hero_look, asked)
@@ -190,15 +192,15 @@ def test_a_key_that_is_not_there_has_near_ones(hero_look: Look) -> None:
 
 def test_safetensors_metadata(tmp_path: Path) -> None:
     header = {"__metadata__": {"format": "pt", "\u202e": "x\ny"}, "w": st_entry("F32", [2], 0, 8)}
-    look = looked_at(tmp_path, safetensors(header, bytes(8)))
-    shown = sheet(look)
+    observation = looked_at(tmp_path, safetensors(header, bytes(8)))
+    shown = sheet(observation)
     assert [(row.index, row.key, row.type, row.value) for row in shown.entries] == [
         (0, "format", "string", "pt"),
         (1, "\u202e", "string", "x\ny"),
     ]
     assert (shown.declared, shown.groups) == (2, None)
     assert "\u202e" not in "".join(text(shown))
-    assert value_sheet(look, b"format").entry.value == "pt"
+    assert value_sheet(observation, b"format").entry.value == "pt"
 
 
 def test_nothing_to_show(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.report.columns import width
-from auditd.report.paint import coloured, plain
 from auditd.report.show.stack import StackSheet, lines, sheet
+from auditd.report.style import coloured, plain
 from tests.builders import F32, Entry, Tensor, gguf, safetensors, simple, st_entry
 from tests.models import hero, small
 from tests.support.lines import harmless
@@ -60,7 +60,7 @@ def role(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def look(role: str, tmp_path_factory: pytest.TempPathFactory) -> Look:
+def observation(role: str, tmp_path_factory: pytest.TempPathFactory) -> Observation:
     return twin_at(tmp_path_factory.mktemp(role), hero() if role == "hero" else small())
 
 
@@ -69,12 +69,12 @@ def told(row: Any) -> tuple[int, str, str, str, int | None]:
     return row.tensors, row.name, " x ".join(row.shape), types, row.bytes
 
 
-def test_the_published_rows_in_their_order(role: str, look: Look) -> None:
-    assert [told(row) for row in sheet(look).rows] == (HERO if role == "hero" else SMALL)
+def test_the_published_rows_in_their_order(role: str, observation: Observation) -> None:
+    assert [told(row) for row in sheet(observation).rows] == (HERO if role == "hero" else SMALL)
 
 
-def test_the_published_sums(role: str, look: Look) -> None:
-    page = sheet(look)
+def test_the_published_sums(role: str, observation: Observation) -> None:
+    page = sheet(observation)
     sums = (page.in_front, page.inside, page.behind, page.total)
     found = [None if part is None else part.bytes for part in sums]
     (stack,) = page.stacks
@@ -165,8 +165,8 @@ def test_which_blocks_hold_the_wider_type_and_what_it_takes(tmp_path: Path) -> N
     assert mixed.wider_share_of_file == round(wider / 4_683_073_952, 6)
 
 
-def test_the_listing_for_a_terminal(role: str, look: Look) -> None:
-    text = list(lines(sheet(look), 200, plain))
+def test_the_listing_for_a_terminal(role: str, observation: Observation) -> None:
+    text = list(lines(sheet(observation), 200, plain))
     table = [line.split() for line in text]
     for count, name, shape, types, size in HERO if role == "hero" else SMALL:
         assert [str(count), name, *shape.split(), *types.split(), f"{size:,}"] in table
@@ -188,8 +188,8 @@ def test_the_listing_for_a_terminal(role: str, look: Look) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
-def test_lines_keep_to_their_columns_and_lose_no_figure(columns: int, look: Look) -> None:
-    page = sheet(look)
+def test_lines_keep_to_their_columns_and_lose_no_figure(columns: int, observation: Observation) -> None:
+    page = sheet(observation)
     text = list(lines(page, columns, plain))
     assert max(map(width, text)) <= columns
     for row in page.rows:
@@ -197,8 +197,8 @@ def test_lines_keep_to_their_columns_and_lose_no_figure(columns: int, look: Look
     assert list(lines(page, columns, coloured)) != text
 
 
-def test_the_sheet_is_json_that_can_be_read_back(look: Look) -> None:
-    page = sheet(look)
+def test_the_sheet_is_json_that_can_be_read_back(observation: Observation) -> None:
+    page = sheet(observation)
     encoded = msgspec.json.encode(page)
     assert encoded.startswith(b'{"schema":"model-auditd/show-stack/1"')
     assert msgspec.json.decode(encoded, type=StackSheet) == page

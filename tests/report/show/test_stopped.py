@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from auditd.errors import InspectionStopped
-from auditd.evidence.look import Look
-from auditd.evidence.promise import Promise, Remark
-from auditd.inspection.inspector import look_at
+from auditd.evidence.expectation import Expectation, Remark
+from auditd.evidence.observation import Observation
+from auditd.inspection.inspector import observe_artifact
 from auditd.inspection.request import Request
 from auditd.report.columns import width
-from auditd.report.paint import plain
-from auditd.report.show.stopped import Ending, ending, ending_lines
+from auditd.report.show.outcome import Ending, ending, ending_lines
+from auditd.report.style import plain
 from tests.builders import PRODUCER, Entry, Tensor, gguf, safetensors, simple, sketch, st_entry
 from tests.support.looks import looked, looked_at
 
 
-def ended(look: Look) -> Ending:
-    end = ending(look)
+def ended(observation: Observation) -> Ending:
+    end = ending(observation)
     assert end is not None
     return end
 
@@ -112,8 +112,8 @@ def test_what_is_only_notable_is_no_ending(tmp_path: Path) -> None:
 
 
 def test_the_verdict_is_that_of_the_whole_file(tmp_path: Path) -> None:
-    promise = Promise("store", size=7)
-    end = ended(replace(looked_at(tmp_path, safetensors(b'{"a":{}')), promise=promise))
+    expectation = Expectation("store", size=7)
+    end = ended(replace(looked_at(tmp_path, safetensors(b'{"a":{}')), expectation=expectation))
     assert (end.code, end.verdict) == ("header_malformed", "mismatch")
 
 
@@ -125,11 +125,13 @@ def test_a_foreign_file(tmp_path: Path) -> None:
 
 def test_a_part_of_a_store_that_is_no_model(tmp_path: Path) -> None:
     remark = Remark("leftover", "the text of a link")
-    seen = Look(b"/store/blob", "header", size=76, promise=Promise("huggingface", role="other", remarks=(remark,)))
+    seen = Observation(
+        b"/store/blob", "header", size=76, expectation=Expectation("huggingface", role="other", remarks=(remark,))
+    )
     end = ended(seen)
     assert (end.outcome, end.stopped) == ("no_model", True)
     assert "the text of a link" in text_of(end)
-    assert ended(replace(seen, promise=Promise("ollama", role="other"))).outcome == "no_model"
+    assert ended(replace(seen, expectation=Expectation("ollama", role="other"))).outcome == "no_model"
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_a_reading_that_was_stopped(tmp_path: Path) -> None:
     def stop() -> None:
         raise InspectionStopped("stopped by SIGINT")
 
-    end = ended(look_at(Request(bytes(tmp_path / "m.gguf"), PRODUCER), stop))
+    end = ended(observe_artifact(Request(bytes(tmp_path / "m.gguf"), PRODUCER), stop))
     assert (end.outcome, end.message) == ("cancelled", "stopped by SIGINT")
 
 
@@ -175,8 +177,8 @@ def test_safetensors(tmp_path: Path, data: bytes, constraint: str) -> None:
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_hostile_names_are_harmless_and_fit(tmp_path: Path, columns: int) -> None:
     name = b"\x1b[2J\n\xe2\x80\xae\xff" * 20
-    look = looked_at(tmp_path, simple(Tensor(name, [8]), Tensor(name, [8])).data)
-    lines = list(ending_lines(ended(look), columns, plain))
+    observation = looked_at(tmp_path, simple(Tensor(name, [8]), Tensor(name, [8])).data)
+    lines = list(ending_lines(ended(observation), columns, plain))
     assert r"\x1b[2J" in "".join(lines)
     assert not set("".join(lines)) & set("\x1b\n\u202e")
     assert all(width(line) <= columns for line in lines)

@@ -11,11 +11,11 @@ from auditd.accounting.segments import SegmentKind
 from auditd.evidence.text import printable, quoted
 from auditd.report.columns import ELLIPSIS, cut_left, right, width
 from auditd.report.figures import UNKNOWN, counted, exact, percent, rounded
-from auditd.report.paint import Paint, plain
 from auditd.report.show.byte_map.bins import Stretch, cells
 from auditd.report.show.byte_map.sheet import ByteClass, Lens, MapSheet, Neighbour, Piece, Region, sheet
-from auditd.report.show.setting import Align, grid, section, sentence, title, within_columns
-from auditd.report.show.stopped import ending_lines
+from auditd.report.show.layout import Align, grid, section, sentence, title, within_columns
+from auditd.report.show.outcome import ending_lines
+from auditd.report.style import Style, plain
 
 __all__ = ["MapSheet", "lines", "sheet"]
 
@@ -91,15 +91,15 @@ def header_is_small(sheet: MapSheet) -> bool:
 
 
 @within_columns
-def lines(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def lines(sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     """The picture for a terminal."""
-    yield title("map of", sheet.file, columns, paint)
+    yield title("map of", sheet.file, columns, style)
     if sheet.drawn:
-        yield from _whole(sheet, columns, paint)
-        yield from _legend(sheet, columns, paint)
-        yield from _header(sheet, columns, paint)
-        yield from _regions(sheet, columns, paint)
-    yield from ending_lines(sheet.ending, columns, paint)
+        yield from _whole(sheet, columns, style)
+        yield from _legend(sheet, columns, style)
+        yield from _header(sheet, columns, style)
+        yield from _regions(sheet, columns, style)
+    yield from ending_lines(sheet.ending, columns, style)
 
 
 # -- bars -------------------------------------------------------------------------------------------
@@ -110,10 +110,10 @@ def _room(columns: int, label: int) -> int:
     return max(_CELL_GROUP, min(_MOST_CELLS, (columns - label - 4) // _CELL_GROUP * _CELL_GROUP))
 
 
-def _runs(marks: Sequence[tuple[str, str]], paint: Paint) -> str:
+def _runs(marks: Sequence[tuple[str, str]], style: Style) -> str:
     """Characters with their tones, those of one tone painted together."""
     return "".join(
-        paint("".join(mark for mark, _ in run), tone) for tone, run in groupby(marks, key=lambda one: one[1])
+        style("".join(mark for mark, _ in run), tone) for tone, run in groupby(marks, key=lambda one: one[1])
     )
 
 
@@ -124,7 +124,7 @@ def _marks(stretches: Sequence[Stretch], sheet: MapSheet, begin: int, cell: int,
     return [(" ", "") if of is None else (drawn[of], tones[of]) for of in found]
 
 
-def _whole(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _whole(sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     """The whole file in a few rows, each with the offset of its first cell."""
     label = width(exact(sheet.drawn))
     row = _room(columns, label)
@@ -137,7 +137,7 @@ def _whole(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
     if size is not None and size < sheet.drawn:
         marks[size // cell] = (_END, "truncated")
     for begin in range(0, count, row):
-        yield f"  {paint(right(exact(begin * cell), label), 'label')}  {_runs(marks[begin : begin + row], paint)}"
+        yield f"  {style(right(exact(begin * cell), label), 'label')}  {_runs(marks[begin : begin + row], style)}"
     if size is not None and size < sheet.drawn:
         further = f"; it goes on to byte {exact(sheet.reach)}" if sheet.reach != sheet.drawn else ""
         yield from (
@@ -151,21 +151,21 @@ def _cell_words(cell: int) -> str:
     return f"{counted(cell, 'byte')}{about}"
 
 
-def _bar(marks: Sequence[tuple[str, str]], begin: int, label: int, paint: Paint) -> str:
-    return f"  {paint(right(exact(begin), label), 'label')}  {_runs(marks, paint)}"
+def _bar(marks: Sequence[tuple[str, str]], begin: int, label: int, style: Style) -> str:
+    return f"  {style(right(exact(begin), label), 'label')}  {_runs(marks, style)}"
 
 
 # -- legend -----------------------------------------------------------------------------------------
 
 
-def _legend(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _legend(sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     yield ""
     rows = [
         (glyph, words(one), exact(one.bytes), share(one, sheet.file.size), exact(one.pieces), exact(one.first_at))
         for glyph, one in zip(glyphs(sheet.classes), sheet.classes, strict=True)
     ]
     tones = [APPEARANCES[one.kind].tone for one in sheet.classes]
-    yield from _table(_LEGEND, rows, _LEGEND_ALIGNS, tones, columns, paint)
+    yield from _table(_LEGEND, rows, _LEGEND_ALIGNS, tones, columns, style)
 
 
 def _table(
@@ -174,7 +174,7 @@ def _table(
     aligns: Sequence[Align],
     tones: Sequence[str],
     columns: int,
-    paint: Paint,
+    style: Style,
 ) -> Iterator[str]:
     """A table whose first cell is one character, which is painted; with fewer columns where it does not fit."""
     kept = len(titles)
@@ -183,9 +183,9 @@ def _table(
         kept -= 1
         set_rows = list(grid(titles[:kept], [row[:kept] for row in rows], aligns[:kept], plain))
     heading, *others = (cut_right(line, columns) for line in set_rows)
-    yield paint(heading, "label")
+    yield style(heading, "label")
     for line, tone in zip(others, tones, strict=True):
-        yield line[:2] + paint(line[2:3], tone) + line[3:]
+        yield line[:2] + style(line[2:3], tone) + line[3:]
 
 
 def cut_right(text: str, cells_: int) -> str:
@@ -209,27 +209,27 @@ def share(one: ByteClass, size: int | None) -> str:
 # -- the header -------------------------------------------------------------------------------------
 
 
-def _header(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _header(sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     if not sheet.header:
         return
     marks = piece_marks(sheet.header)
     tones = [APPEARANCES[piece.kind].tone for piece in sheet.header]
     small = header_is_small(sheet)
-    yield from section(f"the header, {'magnified' if small else 'piece by piece'}", paint)
+    yield from section(f"the header, {'magnified' if small else 'piece by piece'}", style)
     if small:
-        yield from _magnified(sheet.header, sheet.header_length or 0, columns, paint)
+        yield from _magnified(sheet.header, sheet.header_length or 0, columns, style)
     rows = [
         (mark, piece_words(piece, max(_LEAST_WORDS, columns - _FIGURES)), exact(piece.length), exact(piece.begin))
         for mark, piece in zip(marks, sheet.header, strict=True)
     ]
-    yield from _table(_PIECES, rows, _PIECE_ALIGNS, tones, columns, paint)
+    yield from _table(_PIECES, rows, _PIECE_ALIGNS, tones, columns, style)
     for lens in sheet.lenses:
         if lens.region.kind == "header_padding":
             yield ""
-            yield from _lens(lens, sheet, columns, paint)
+            yield from _lens(lens, sheet, columns, style)
 
 
-def _magnified(pieces: Sequence[Piece], length: int, columns: int, paint: Paint) -> Iterator[str]:
+def _magnified(pieces: Sequence[Piece], length: int, columns: int, style: Style) -> Iterator[str]:
     """The header in one row, with the marks of its pieces."""
     label = width(exact(pieces[-1].begin))
     cell = max(1, -(-length // _room(columns, label)))
@@ -238,7 +238,7 @@ def _magnified(pieces: Sequence[Piece], length: int, columns: int, paint: Paint)
     found = cells(stretches, 0, cell, -(-length // cell))
     yield from sentence(f"{counted(length, 'byte')}; one cell is {_cell_words(cell)}", columns)
     yield ""
-    yield _bar([(" ", "") if of is None else drawn[of] for of in found], 0, label, paint)
+    yield _bar([(" ", "") if of is None else drawn[of] for of in found], 0, label, style)
     yield ""
 
 
@@ -264,15 +264,15 @@ def piece_words(piece: Piece, cells_: int) -> str:
 # -- regions ----------------------------------------------------------------------------------------
 
 
-def _regions(sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _regions(sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     if not sheet.regions:
         return
-    heading = section("what is not plain, magnified where it is too small to be seen", paint)
+    heading = section("what is not plain, magnified where it is too small to be seen", style)
     lenses = {(lens.region.kind, lens.region.begin): lens for lens in sheet.lenses}
     for number, region in enumerate(sheet.regions):
         yield from heading if number == 0 else ("",)
         lens = lenses.get((region.kind, region.begin))
-        yield from sentence(region_words(region), columns) if lens is None else _lens(lens, sheet, columns, paint)
+        yield from sentence(region_words(region), columns) if lens is None else _lens(lens, sheet, columns, style)
     hidden = (sheet.region_count or 0) - len(sheet.regions)
     if hidden > 0:
         yield from sentence(f"and {exact(hidden)} more", columns)
@@ -294,7 +294,7 @@ def region_words(region: Region) -> str:
     return f"{kind}: {counted(region.length, 'byte')} at {exact(region.begin)}{after}{before}"
 
 
-def _lens(lens: Lens, sheet: MapSheet, columns: int, paint: Paint) -> Iterator[str]:
+def _lens(lens: Lens, sheet: MapSheet, columns: int, style: Style) -> Iterator[str]:
     """What is under the lens, and one row; a byte takes several cells where there are fewer bytes than cells."""
     label = width(exact(lens.end))
     row = _room(columns, label)
@@ -303,4 +303,4 @@ def _lens(lens: Lens, sheet: MapSheet, columns: int, paint: Paint) -> Iterator[s
     marks = _marks(lens.stretches, sheet, lens.begin, cell, -(-length // cell))
     scale = f"one byte is {times} cells" if times > 1 else f"one cell is {_cell_words(cell)}"
     yield from sentence(f"{region_words(lens.region)}; {scale}", columns)
-    yield _bar([mark for mark in marks for _ in range(times)], lens.begin, label, paint)
+    yield _bar([mark for mark in marks for _ in range(times)], lens.begin, label, style)

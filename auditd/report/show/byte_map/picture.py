@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from auditd.accounting.segments import SegmentKind
-from auditd.evidence.findings import VERDICT_MEANINGS
 from auditd.report import svg
 from auditd.report.columns import cut_left
 from auditd.report.figures import counted, exact, rounded, signed
@@ -22,8 +21,9 @@ from auditd.report.show.byte_map.lines import (
     words,
 )
 from auditd.report.show.byte_map.sheet import ByteClass, Lens, MapSheet, Piece
-from auditd.report.show.setting import shown_name
+from auditd.report.show.layout import shown_name
 from auditd.report.svg import Fill, box, boxes, characters, number, path, text
+from auditd.rules.findings import VERDICT_MEANINGS
 
 _WIDE: Final = 1000.0
 _MARGIN: Final = 32.0

@@ -12,15 +12,15 @@ from auditd.accounting.account import no_pulse
 from auditd.accounting.regions import Run
 from auditd.accounting.segments import Segment, SegmentKind, segments
 from auditd.evidence.exactness import exact_int
-from auditd.evidence.findings import worst_verdict
-from auditd.evidence.judge import judge
-from auditd.evidence.look import Look
+from auditd.evidence.observation import Observation
 from auditd.evidence.record import Verdict
 from auditd.evidence.text import exact as exact_text
 from auditd.formats.declarations import GgufHeader, SafetensorsHeader
 from auditd.report.show.byte_map.bins import Bins, Stretch
-from auditd.report.show.setting import File, file_of
-from auditd.report.show.stopped import Ending, ending
+from auditd.report.show.layout import File, file_of
+from auditd.report.show.outcome import Ending, ending
+from auditd.rules.evaluate import evaluate
+from auditd.rules.findings import worst_verdict
 
 #: Steps of the whole picture: finer than any terminal, and than the SVG's pixels.
 _STEPS: Final = 4096
@@ -135,37 +135,39 @@ class MapSheet(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending | None
 
 
-def sheet(look: Look, pulse: Callable[[], None] = no_pulse) -> MapSheet:
+def sheet(observation: Observation, pulse: Callable[[], None] = no_pulse) -> MapSheet:
     """The picture of ``look``; ``pulse`` is called now and then and may raise to end it."""
-    size = look.size or 0
-    reach = _reach(look, size)
+    size = observation.size or 0
+    reach = _reach(observation, size)
     drawn = min(reach, max(size * _MOST_TIMES, _STEPS))
-    regions = list(_regions(look))
-    windows = list(_windows(look, regions, drawn, size))
+    regions = list(_regions(observation))
+    windows = list(_windows(observation, regions, drawn, size))
     whole = Bins(0, drawn, _STEPS)
-    count = _Count(whole, [bins for bins, _ in windows], _followed(look.header))
-    for segment in segments(look.header, look.account, size, pulse):
+    count = _Count(whole, [bins for bins, _ in windows], _followed(observation.header))
+    for segment in segments(observation.header, observation.account, size, pulse):
         count.take(segment)
     order = sorted(range(len(count.classes)), key=count.rank)
     place = {of: number for number, of in enumerate(order)}
     return MapSheet(
-        file=file_of(look),
+        file=file_of(observation),
         drawn=drawn,
         reach=exact_int(reach),
         step=whole.step,
         classes=[count.result(of) for of in order],
         stretches=_placed(whole, place),
-        header_length=_header_length(look.header),
-        header=count.pieces(look.header),
+        header_length=_header_length(observation.header),
+        header=count.pieces(observation.header),
         regions=regions,
-        region_count=None if look.account is None else look.account.run_count,
+        region_count=None if observation.account is None else observation.account.run_count,
         lenses=[
             Lens(begin=bins.begin, end=bins.end, region=region, stretches=_placed(bins, place))
             for bins, region in windows
         ],
-        verdict=None if look.stop is not None else worst_verdict(judged.verdict for judged in judge(look)),
-        residue=None if look.account is None else exact_int(look.account.figures.residue),
-        ending=ending(look),
+        verdict=None
+        if observation.stop is not None
+        else worst_verdict(drafts.verdict for drafts in evaluate(observation)),
+        residue=None if observation.account is None else exact_int(observation.account.figures.residue),
+        ending=ending(observation),
     )
 
 
@@ -173,9 +175,9 @@ def _placed(bins: Bins, place: dict[int, int]) -> list[Stretch]:
     return [Stretch(begin, end, place[of]) for begin, end, of in map(msgspec.structs.astuple, bins.stretches())]
 
 
-def _reach(look: Look, size: int) -> int:
+def _reach(observation: Observation, size: int) -> int:
     """Where the file ends, or the last byte that the header promises."""
-    account = look.account
+    account = observation.account
     runs = () if account is None else account.runs
     return max([size, *(run.end for run in runs if run.kind == "missing")])
 
@@ -287,22 +289,22 @@ _HEADER: Final[frozenset[SegmentKind]] = frozenset({"head", "json", "metadata", 
 # -- lenses -----------------------------------------------------------------------------------------
 
 
-def _regions(look: Look) -> Iterator[Region]:
-    runs: Iterable[Run] = () if look.account is None else look.account.runs[:_REGIONS]
+def _regions(observation: Observation) -> Iterator[Region]:
+    runs: Iterable[Run] = () if observation.account is None else observation.account.runs[:_REGIONS]
     for run in runs:
         yield Region(
             kind=run.kind,
             begin=exact_int(run.begin),
             length=exact_int(run.end - run.begin),
-            after=_neighbour(look, run.after),
-            before=_neighbour(look, run.before),
+            after=_neighbour(observation, run.after),
+            before=_neighbour(observation, run.before),
         )
 
 
-def _neighbour(look: Look, index: int | None) -> Neighbour | None:
+def _neighbour(observation: Observation, index: int | None) -> Neighbour | None:
     if index is None:
         return None
-    rows = () if look.header is None else look.header.tensors
+    rows = () if observation.header is None else observation.header.tensors
     if index >= len(rows):
         return Neighbour(index=index)
     name = rows[index].name
@@ -310,9 +312,9 @@ def _neighbour(look: Look, index: int | None) -> Neighbour | None:
     return Neighbour(index=index, name=text, name_base64=base64)
 
 
-def _windows(look: Look, regions: list[Region], drawn: int, size: int) -> Iterator[tuple[Bins, Region]]:
+def _windows(observation: Observation, regions: list[Region], drawn: int, size: int) -> Iterator[tuple[Bins, Region]]:
     """A window around each small piece, with as much on either side as it has itself."""
-    padding = _header_padding(look)
+    padding = _header_padding(observation)
     for region in [padding, *regions] if padding else regions:
         begin, length = region.begin, region.length
         if begin is None or length is None or length * _SMALL >= drawn:
@@ -321,8 +323,8 @@ def _windows(look: Look, regions: list[Region], drawn: int, size: int) -> Iterat
         yield Bins(max(0, begin - length), min(end + length, max(size, end)), _LENS_STEPS), region
 
 
-def _header_padding(look: Look) -> Region | None:
-    header = look.header
+def _header_padding(observation: Observation) -> Region | None:
+    header = observation.header
     if not isinstance(header, GgufHeader) or header.directory_end is None or header.data_offset is None:
         return None
     length = header.data_offset - header.directory_end

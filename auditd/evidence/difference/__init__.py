@@ -1,4 +1,0 @@
-"""Two records compared: what differs between two models, as far as their records can say. Pure.
-
-The way in is :func:`auditd.evidence.difference.compare.difference`.
-"""

@@ -1,0 +1,1 @@
+"""What makes findings of facts, and the table of all findings. Pure."""
